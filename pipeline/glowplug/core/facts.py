@@ -1,0 +1,29 @@
+"""What was found out about a machine and the interpreter that will run the model."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from glowplug.core.target import Target
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A target, and what is worth recording beside it although no cache key holds it.
+
+    Attributes:
+        target: what decides whether a cache fits.
+        device_count: GPUs that the model can see; 0 on a CPU.
+        driver: the GPU driver's version, empty without one.
+        cpu_model: the processor's marketing name.
+    """
+
+    target: Target
+    device_count: int = 0
+    driver: str = ""
+    cpu_model: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the facts as they stand in a record."""
+        return asdict(self)
