@@ -1,0 +1,178 @@
+"""What ``glowplug.yaml`` says, as values: a ``Spec`` that exists is valid (docs/reference/spec.md).
+
+Paths stay as they are written, relative to the spec file; ``glowplug.build.spec_file`` knows where that file is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from glowplug.core.oci import digest_of, encode
+from glowplug.core.reference import Repository
+from glowplug.core.target import slug
+
+Origin = Literal["spec", "environment", "flag"]
+GitForm = Literal["describe", "commit"]
+
+# An artifact's tag is VERSION-GPUTYPE, at most 128 characters (distribution-spec). The longest names of the drivers
+# (``rtx-pro-6000-blackwell-max-q-workstation-edition-sm120``) need 54.
+MAX_GPU_TYPE_LENGTH = 63
+MAX_VERSION_LENGTH = 128 - 1 - MAX_GPU_TYPE_LENGTH
+
+
+@dataclass(frozen=True)
+class LiteralVersion:
+    """The version is this text; environment variables in it are replaced already."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class GitVersion:
+    """The version is what git says about the spec's folder: ``describe`` a tag, or the full ``commit``."""
+
+    form: GitForm
+
+
+@dataclass(frozen=True)
+class FileVersion:
+    """The version is the sha256 of a file, or of a folder's files; ``path`` is relative to the spec file."""
+
+    path: str
+
+
+VersionSource = LiteralVersion | GitVersion | FileVersion
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """Which model the cache is for."""
+
+    name: str
+    version_source: VersionSource
+
+
+@dataclass(frozen=True)
+class PythonWorkload:
+    """A Python callable, called once per input.
+
+    Attributes:
+        target: ``module:callable``; both sides may be dotted.
+        dir: its working directory, relative to the spec file.
+    """
+
+    target: str
+    dir: str = "."
+
+
+@dataclass(frozen=True)
+class CogWorkload:
+    """A Cog predictor, predicting once per input.
+
+    Attributes:
+        dir: the folder of ``cog.yaml``, relative to the spec file.
+        ref: ``predict.py:Predictor``, as ``cog.yaml`` names it.
+        environment: the variables that ``cog.yaml`` sets.
+        weights: what ``setup(weights=...)`` gets, a path or a URL.
+    """
+
+    dir: str
+    ref: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    weights: str | None = None
+
+
+Workload = PythonWorkload | CogWorkload
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """How the model is exercised.
+
+    Attributes:
+        workload: what is run.
+        inputs: JSON values, one call each: an object is keyword arguments, an array positional arguments, anything
+            else a single argument. Never empty.
+        env: variables that the spec sets for the model.
+        secrets: names of variables that the model gets and that are never recorded or printed.
+        interpreter: the model's Python; ``None`` for the one on PATH (``python``, else ``python3``).
+        timeout_s: how long one run of all inputs may take.
+        seed: what the random generators are seeded with before each call.
+    """
+
+    workload: Workload
+    inputs: tuple[Any, ...] = ({},)
+    env: Mapping[str, str] = field(default_factory=dict)
+    secrets: tuple[str, ...] = ()
+    interpreter: str | None = None
+    timeout_s: float = 3600.0
+    seed: int = 0
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Every variable that the model gets besides the secrets: cog.yaml's, then the spec's over them."""
+        if isinstance(self.workload, PythonWorkload):
+            return dict(self.env)
+        weights = {} if self.workload.weights is None else {"COG_WEIGHTS": self.workload.weights}
+        return {**self.workload.environment, **self.env, **weights}
+
+
+@dataclass(frozen=True)
+class ProveSpec:
+    """What a restored cache is held to.
+
+    Attributes:
+        output_tolerance: how far an output may be off, relative and absolute.
+        max_compile_work: how many compilations may be left after a restore.
+        steady_runs: how many calls per input are timed once everything is compiled.
+    """
+
+    output_tolerance: float = 1e-3
+    max_compile_work: int = 0
+    steady_runs: int = 3
+
+
+@dataclass(frozen=True)
+class Spec:
+    """``glowplug.yaml``."""
+
+    model: ModelSpec
+    run: RunSpec
+    artifact: Repository
+    prove: ProveSpec = field(default_factory=ProveSpec)
+
+    def digest(self) -> str:
+        """Return the sha256 digest of everything that changes what is captured or proved.
+
+        Left out: the model's name and version, where the artifact goes, which interpreter (its facts are in the
+        target), the time limit, and the values of secrets.
+        """
+        run = self.run
+        kind = "python" if isinstance(run.workload, PythonWorkload) else "cog"
+        return digest_of(
+            encode(
+                {
+                    "workload": {kind: asdict(run.workload)},
+                    "inputs": run.inputs,
+                    "env": dict(run.env),
+                    "secrets": sorted(run.secrets),
+                    "seed": run.seed,
+                    "prove": asdict(self.prove),
+                }
+            )
+        )
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """What flags say instead of the spec; ``None`` where no flag was given."""
+
+    version: str | None = None
+    artifact: str | None = None
+
+
+def version_tag(version: str) -> str:
+    """Return the tag of a version's index, which is also how the tags of its artifacts start."""
+    return slug(version)
