@@ -1,0 +1,65 @@
+"""How patient and how strict a connection is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from glowplug.errors import UnavailableError
+
+CONNECT_TIMEOUT_S = 5.0
+# Silence on an open connection, not the length of a transfer; a registry that stores a pushed blob is silent too.
+READ_TIMEOUT_S = 30.0
+# With the pauses of retry.py, a registry that refuses connections is given up after about two seconds.
+RETRIES = 3
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a caller may decide about a connection.
+
+    Attributes:
+        timeout_s: budget in seconds for everything between opening and closing, retries and tokens included;
+            ``None`` leaves only the limits on silence below.
+        connect_timeout_s: longest wait for a connection.
+        read_timeout_s: longest silence on a connection.
+        retries: how often one request is repeated after a failure that may pass.
+        plain_http: allow HTTP for hosts that are not this machine.
+    """
+
+    timeout_s: float | None = None
+    connect_timeout_s: float = CONNECT_TIMEOUT_S
+    read_timeout_s: float = READ_TIMEOUT_S
+    retries: int = RETRIES
+    plain_http: bool = False
+
+
+DEFAULT = Options()
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """The moment when a budget of ``timeout_s`` seconds, counted from construction, is spent."""
+
+    timeout_s: float | None
+    clock: Callable[[], float] = time.monotonic
+    _end: float = field(init=False, default=float("inf"))
+
+    def __post_init__(self) -> None:
+        if self.timeout_s is not None:
+            object.__setattr__(self, "_end", self.clock() + self.timeout_s)
+
+    def left_s(self, what: str) -> float:
+        """Return the seconds that are left (infinite without a budget).
+
+        Raises:
+            UnavailableError: none are; ``what`` names the operation that ran out of time.
+        """
+        left_s = self._end - self.clock()
+        if left_s <= 0:
+            raise UnavailableError(
+                f"{what} did not finish within {self.timeout_s:g} s",
+                hint="raise the timeout, or look at the network",
+            )
+        return left_s

@@ -1,0 +1,73 @@
+"""What can be written to a repository, wherever it is."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from glowplug.core.oci import Descriptor, Document
+from glowplug.core.reference import LayoutRepository, Repository
+from glowplug.errors import ToolMissingError
+from glowplug.registry.options import DEFAULT, Options
+from glowplug.registry.source import Source
+
+
+class Sink(Source, Protocol):
+    """A repository that can be written, and read."""
+
+    def check_push(self) -> None:
+        """Find out whether a push would be accepted, so that no GPU time is spent on one that is not.
+
+        Raises:
+            DeniedError: these credentials, or this user, may not write.
+            UnavailableError: the repository cannot be reached or written.
+        """
+        ...
+
+    def has_blob(self, digest: str) -> bool:
+        """Return whether the repository holds the blob."""
+        ...
+
+    def put_blob(self, descriptor: Descriptor, path: Path) -> None:
+        """Store the file ``path`` as a blob, streaming it; nothing is sent when the blob is there.
+
+        Raises:
+            IntegrityError: the file is not what the descriptor says.
+            DeniedError, UnavailableError: the blob cannot be stored.
+        """
+        ...
+
+    def put_document(self, document: Document, tag: str | None) -> None:
+        """Store a manifest or index byte for byte; without a ``tag`` only its digest names it.
+
+        Raises:
+            IntegrityError: the repository stored something else.
+            DeniedError, UnavailableError: the document cannot be stored.
+        """
+        ...
+
+
+@contextmanager
+def open_sink(repository: Repository, options: Options = DEFAULT) -> Iterator[Sink]:
+    """Open a repository for writing.
+
+    Raises:
+        ToolMissingError: the repository is in a registry and oras is not installed.
+    """
+    if isinstance(repository, LayoutRepository):
+        from glowplug.registry.layout import Layout  # noqa: PLC0415
+
+        yield Layout(repository)
+        return
+    if importlib.util.find_spec("oras") is None:
+        raise ToolMissingError(f"pushing to {repository} needs oras", hint="pip install 'glowplug[build]'")
+    from glowplug.registry.publish import RegistrySink  # noqa: PLC0415
+
+    sink = RegistrySink(repository, options)
+    try:
+        yield sink
+    finally:
+        sink.close()

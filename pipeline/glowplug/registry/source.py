@@ -1,0 +1,60 @@
+"""What can be read from a repository, wherever it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from glowplug.core.oci import Descriptor, Document
+from glowplug.core.reference import LayoutRepository, Repository
+from glowplug.registry.options import DEFAULT, Options
+
+
+class Source(Protocol):
+    """A repository that can be read, from several threads at once."""
+
+    def resolve(self, selector: str) -> Document:
+        """Return the manifest or index that a tag or a digest names; its bytes match the digest.
+
+        Raises:
+            NotFoundError: nothing has this name.
+            DeniedError, UnavailableError: the repository cannot be read.
+            IntegrityError: the bytes do not match the digest.
+        """
+        ...
+
+    def read_blob(self, descriptor: Descriptor) -> Iterator[bytes]:
+        """Stream a blob's raw bytes. Only an iterator that was drained has verified the digest.
+
+        Raises (while iterating):
+            NotFoundError: the repository does not hold the blob.
+            DeniedError, UnavailableError: it cannot be read, or the connection broke too often.
+            IntegrityError: longer, shorter, or other bytes than described.
+        """
+        ...
+
+    def tags(self) -> list[str]:
+        """Return every tag, sorted; empty when nothing was ever pushed.
+
+        Raises:
+            DeniedError, UnavailableError: the repository cannot be read.
+        """
+        ...
+
+
+@contextmanager
+def open_source(repository: Repository, options: Options = DEFAULT) -> Iterator[Source]:
+    """Open a repository for reading; the first request is what imports and touches the network."""
+    if isinstance(repository, LayoutRepository):
+        from glowplug.registry.layout import Layout  # noqa: PLC0415
+
+        yield Layout(repository)
+        return
+    from glowplug.registry.client import RegistrySource  # noqa: PLC0415
+
+    source = RegistrySource(repository, options)
+    try:
+        yield source
+    finally:
+        source.close()
