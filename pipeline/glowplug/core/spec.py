@@ -1,6 +1,6 @@
 """What ``glowplug.yaml`` says, as values: a ``Spec`` that exists is valid (docs/reference/spec.md).
 
-Paths stay as they are written, relative to the spec file; ``glowplug.build.spec_file`` knows where that file is.
+Paths stay as written, relative to the spec file; ``glowplug.build.spec_file`` knows where that file is.
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ from glowplug.core.reference import Repository
 from glowplug.core.target import slug
 
 Origin = Literal["spec", "environment", "flag"]
+Setting = Literal["version", "artifact"]
 GitForm = Literal["describe", "commit"]
 
-# An artifact's tag is VERSION-GPUTYPE, at most 128 characters (distribution-spec). The longest names of the drivers
+SETTINGS: tuple[Setting, ...] = ("version", "artifact")
+
+# A tag is VERSION-GPUTYPE, at most 128 characters (distribution-spec). The longest GPU types known
 # (``rtx-pro-6000-blackwell-max-q-workstation-edition-sm120``) need 54.
 MAX_GPU_TYPE_LENGTH = 63
 MAX_VERSION_LENGTH = 128 - 1 - MAX_GPU_TYPE_LENGTH
@@ -68,6 +71,14 @@ class PythonWorkload:
 
 
 @dataclass(frozen=True)
+class CogConfig:
+    """What ``cog.yaml`` says about running: ``ref`` is ``predict.py:Predictor``."""
+
+    ref: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class CogWorkload:
     """A Cog predictor, predicting once per input.
 
@@ -93,8 +104,8 @@ class RunSpec:
 
     Attributes:
         workload: what is run.
-        inputs: JSON values, one call each: an object is keyword arguments, an array positional arguments, anything
-            else a single argument. Never empty.
+        inputs: JSON values, one call each: an object is keyword arguments, an array positional arguments, any
+            other a single argument. Never empty.
         env: variables that the spec sets for the model.
         secrets: names of variables that the model gets and that are never recorded or printed.
         interpreter: the model's Python; ``None`` for the one on PATH (``python``, else ``python3``).
@@ -146,7 +157,7 @@ class Spec:
     def digest(self) -> str:
         """Return the sha256 digest of everything that changes what is captured or proved.
 
-        Left out: the model's name and version, where the artifact goes, which interpreter (its facts are in the
+        Left out: the model's name and version, where the artifact goes, the interpreter (its facts are in the
         target), the time limit, and the values of secrets.
         """
         run = self.run
@@ -173,6 +184,45 @@ class Overrides:
     artifact: str | None = None
 
 
+@dataclass(frozen=True)
+class Override:
+    """A text that stands in for what the spec says; ``name`` is ``--version`` or ``GLOWPLUG_VERSION``."""
+
+    text: str
+    origin: Origin
+    name: str
+
+
+def settle(overrides: Overrides, environ: Mapping[str, str]) -> dict[Setting, Override]:
+    """Decide what replaces the spec's own values: a flag before a variable, and an empty variable is none."""
+    settled: dict[Setting, Override] = {}
+    for setting in SETTINGS:
+        flag: str | None = getattr(overrides, setting)
+        variable = f"GLOWPLUG_{setting.upper()}"
+        if flag is not None:
+            settled[setting] = Override(flag, "flag", f"--{setting}")
+        elif environ.get(variable):
+            settled[setting] = Override(environ[variable], "environment", variable)
+    return settled
+
+
 def version_tag(version: str) -> str:
     """Return the tag of a version's index, which is also how the tags of its artifacts start."""
     return slug(version)
+
+
+def version_flaw(version: str) -> str | None:
+    """Say why ``version`` cannot name an artifact; ``None`` when it can."""
+    tag = version_tag(version)
+    if not version.strip():
+        return "is empty"
+    if not version.isprintable():
+        return f"{version!r} holds characters that cannot be printed"
+    if not tag:
+        return f"'{version}' holds no letter and no digit, of which a tag could be made"
+    if len(tag) > MAX_VERSION_LENGTH:
+        return (
+            f"'{version}' is {len(tag)} characters long, which leaves no room for the GPU type in a tag; "
+            f"use at most {MAX_VERSION_LENGTH}"
+        )
+    return None
