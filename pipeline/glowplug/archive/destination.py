@@ -1,0 +1,69 @@
+"""A folder that appears at its place complete, or not at all."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from glowplug.errors import GlowplugError, UsageError
+
+_ELSEWHERE = "choose a folder that does not exist yet, on a local, writable file system"
+_REFUSED = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.ENAMETOOLONG)
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+@contextmanager
+def staged(destination: Path) -> Iterator[Path]:
+    """Yield a private, empty folder beside ``destination``; its child ``tree`` then becomes the destination.
+
+    On any exception the destination stays as it was, and nothing is left beside it.
+
+    Raises:
+        UsageError: the destination is taken, or cannot be written to.
+        GlowplugError: the disk is full or fails.
+    """
+    _require_free(destination)
+    staging: Path | None = None
+    try:
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        staging = Path(
+            tempfile.mkdtemp(prefix=f".{destination.name}.", suffix=".partial", dir=destination.parent)
+        )
+        yield staging
+        (staging / "tree").rename(destination)
+    except (ConnectionError, TimeoutError):  # the network's, passing through
+        raise
+    except OSError as error:
+        raise _explained(error, destination) from error
+    finally:
+        if staging is not None:
+            shutil.rmtree(staging, ignore_errors=True)
+
+
+def _require_free(destination: Path) -> None:
+    try:
+        taken = any(destination.iterdir())
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _explained(error, destination) from error
+    if taken:
+        raise UsageError(f"the folder {destination} is not empty", hint=_ELSEWHERE)
+
+
+def _explained(error: OSError, destination: Path) -> GlowplugError:
+    if error.errno in _FULL:
+        return GlowplugError(
+            f"the disk of {destination} is full", hint="free some space, or choose a folder on another disk"
+        )
+    if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+        return UsageError(f"the folder {destination} was filled by someone else meanwhile", hint=_ELSEWHERE)
+    if error.errno == errno.EBUSY:
+        return UsageError(f"{destination} is a mount point", hint="choose a folder below it")
+    if error.errno in _REFUSED:
+        return UsageError(f"cannot write to {destination}: {error.strerror}", hint=_ELSEWHERE)
+    return GlowplugError(f"cannot write to {destination}: {error.strerror or error}")

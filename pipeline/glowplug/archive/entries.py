@@ -1,0 +1,110 @@
+"""The judgement on an archive's entries, before anything is created for them."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable
+from threading import Lock
+
+from glowplug.archive.format import FOLDER
+from glowplug.archive.limits import Limits
+from glowplug.archive.tar import Member, MemberType
+from glowplug.core.oci import Descriptor
+from glowplug.errors import IntegrityError
+
+
+class Entries:
+    """What all layers of one artifact have claimed so far. Safe for layers that are read in parallel."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._lock = Lock()
+        self._types: dict[str, MemberType] = {}
+        self._links: dict[str, str] = {}
+        self._entries = 0
+        self._total_bytes = 0
+
+    @property
+    def total_bytes(self) -> int:
+        """Uncompressed bytes so far."""
+        return self._total_bytes
+
+    def paths(self, *types: MemberType) -> list[str]:
+        """Return the paths of these types, in the order of their claims."""
+        return [path for path, type_ in self._types.items() if type_ in types]
+
+    def meter(self, descriptor: Descriptor) -> Callable[[int], None]:
+        """Return what counts a layer's uncompressed bytes by block, and raises IntegrityError at a limit."""
+        limits = self._limits
+        most = max(limits.ratio_floor_bytes, limits.ratio * descriptor.size_bytes)
+        layer_bytes = 0
+
+        def account(size_bytes: int) -> None:
+            nonlocal layer_bytes
+            layer_bytes += size_bytes
+            with self._lock:
+                self._total_bytes += size_bytes
+                total_bytes = self._total_bytes
+            if layer_bytes > most:
+                raise IntegrityError(
+                    f"layer {descriptor.digest} unpacks to over {limits.ratio} times its size"
+                )
+            if total_bytes > limits.total_bytes:
+                raise IntegrityError(f"the artifact unpacks to more than {limits.total_bytes} bytes")
+
+        return account
+
+    def claim(self, member: Member, layer_folders: set[str]) -> None:
+        """Judge an entry of a layer in which ``layer_folders`` have had theirs; a folder joins them.
+
+        Raises:
+            IntegrityError: it is not an entry that an artifact may hold at this place.
+        """
+        path = member.path
+        self._require_safe(path)
+        if member.size_bytes > self._limits.file_bytes:
+            raise IntegrityError(f"'{path}' is larger than {self._limits.file_bytes} bytes")
+        if path != FOLDER and posixpath.dirname(path) not in layer_folders:
+            raise IntegrityError(f"'{path}' comes before the folder that it is in")
+        with self._lock:
+            self._entries += 1
+            count, known = self._entries, self._types.get(path)
+            self._types.setdefault(path, member.type)
+            if member.type is MemberType.LINK:
+                self._links[path] = member.target
+        if count > self._limits.entries:
+            raise IntegrityError(f"the artifact holds more than {self._limits.entries} entries")
+        # Every layer brings the folders that it needs; anything else exists once in an artifact.
+        is_shared = known is member.type is MemberType.FOLDER and path not in layer_folders
+        if known is not None and not is_shared:
+            raise IntegrityError(f"'{path}' occurs twice")
+        if member.type is MemberType.FOLDER:
+            layer_folders.add(path)
+        elif path == FOLDER:
+            raise IntegrityError(f"'{FOLDER}' is no folder")
+
+    def links(self) -> dict[str, str]:
+        """Return every link's target, once all layers have been read.
+
+        Raises:
+            IntegrityError: a link does not lead straight to a file of the artifact.
+        """
+        for path, target in self._links.items():
+            folder = posixpath.dirname(path)
+            goal = posixpath.normpath(posixpath.join(folder, target))
+            if self._types.get(goal) is not MemberType.FILE or target != posixpath.relpath(goal, folder):
+                raise IntegrityError(
+                    f"the link '{path}' leads to '{target[:200]}', which is no file of the artifact"
+                )
+        return dict(self._links)
+
+    def _require_safe(self, path: str) -> None:
+        limits = self._limits
+        shown = path[:200]
+        parts = path.split("/")
+        if parts[0] != FOLDER or any(part in ("", ".", "..") for part in parts):
+            raise IntegrityError(f"an archive holds '{shown}', which is not below '{FOLDER}/'")
+        if len(parts) > limits.depth or len(path.encode()) > limits.path_bytes:
+            raise IntegrityError(f"an archive holds '{shown}', which is deeper or longer than a path may be")
+        if any(len(part.encode()) > limits.name_bytes for part in parts):
+            raise IntegrityError(f"an archive holds '{shown}', which has a longer name than a file may have")

@@ -1,0 +1,36 @@
+"""What Glowplug knows of one family of cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from glowplug.core.inventory import Rewrite
+
+
+def _path_is_key(_path: str) -> str:
+    return ""
+
+
+def _holds_no_path(_path: str, _folder: str) -> Rewrite | None:
+    return None
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One family of cache. Paths that its functions take are POSIX and relative to the kind's own folder.
+
+    Attributes:
+        name: the kind, and its folder below the cache root.
+        env: the environment variable by which the library finds that folder.
+        belongs: whether a file, or a folder with all that is in it, is worth keeping.
+        key: what identifies a file in another capture of the same thing; empty where that is its path.
+        relocation: for a path and the kind's new absolute folder, how that file is rewritten; ``None`` where
+            it holds no absolute path.
+    """
+
+    name: str
+    env: str
+    belongs: Callable[[str], bool]
+    key: Callable[[str], str] = _path_is_key
+    relocation: Callable[[str, str], Rewrite | None] = _holds_no_path
