@@ -1,13 +1,16 @@
-"""A configuration file as data that remembers its lines, and the problems found in it, all of them at once."""
+"""A configuration file as data that remembers its lines, and the problems in it, all of them at once."""
 
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from glowplug.errors import SpecError
+
+_SHOWN_CHARACTERS = 60
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,16 @@ class Document:
     texts: Mapping[str, str] = field(default_factory=dict)
     flaws: Sequence[Flaw] = ()
 
+    def line(self, path: str) -> int | None:
+        """Return the line of ``path``, or of the nearest part around it that has one."""
+        while path and path not in self.lines:
+            path = path[: max(path.rfind("."), path.rfind("["), 0)]
+        return self.lines.get(path)
+
+    def place(self, path: str) -> str:
+        """Return where ``path`` stands: ``glowplug.yaml:3: model.version``."""
+        return _place(self.name, self.line(path), path)
+
 
 class Problems:
     """Collects what is wrong with a document, so that one run shows everything there is to mend."""
@@ -48,11 +61,11 @@ class Problems:
 
     def add(self, path: str, message: str) -> None:
         """Note a problem of the document."""
-        self._flaws.append(Flaw(path, message, self._document.lines.get(path)))
+        self._flaws.append(Flaw(path, message, self._document.line(path)))
 
     def add_elsewhere(self, where: str, message: str) -> None:
         """Note a problem of a flag, a variable or another file, which replaces or completes the document."""
-        self._elsewhere.append(f"{where}: {message}")
+        self._elsewhere.append(_one_line(f"{where}: {message}"))
 
     def expected_text(self, path: str, value: Any) -> None:
         """Note that text is needed where YAML read something else."""
@@ -72,8 +85,7 @@ class Problems:
         raise SpecError("\n".join([*(self._render(flaw) for flaw in by_line), *self._elsewhere]))
 
     def _render(self, flaw: Flaw) -> str:
-        place = self._document.name if flaw.line is None else f"{self._document.name}:{flaw.line}"
-        return f"{place}: {flaw.path}: {flaw.message}" if flaw.path else f"{place}: {flaw.message}"
+        return _one_line(f"{_place(self._document.name, flaw.line, flaw.path)}: {flaw.message}")
 
 
 class Section:
@@ -173,7 +185,7 @@ class Section:
             hint = "; write it without quotes" if isinstance(value, str) and _is_number(value) else ""
             self.add(key, f"must be a number, but is {describe(value)}{hint}")
             return None
-        if not least <= value < float("inf"):
+        if not least <= value <= sys.float_info.max:
             self.add(key, f"must be a number of at least {least}, but is {value}")
             return None
         return value
@@ -198,7 +210,11 @@ def describe(value: Any) -> str:
     if isinstance(value, int | float):
         return f"the number {value}"
     if isinstance(value, str):
-        return f"the text '{value}'"
+        return (
+            f"the text '{value}'"
+            if len(value) <= _SHOWN_CHARACTERS
+            else f"the text '{value[:_SHOWN_CHARACTERS]}...'"
+        )
     if isinstance(value, list | tuple):
         return "a list"
     if isinstance(value, Mapping):
@@ -206,6 +222,15 @@ def describe(value: Any) -> str:
     if hasattr(value, "isoformat"):
         return f"the date {value}"
     return f"a {type(value).__name__}"
+
+
+def _place(name: str, line: int | None, path: str) -> str:
+    place = name if line is None else f"{name}:{line}"
+    return f"{place}: {path}" if path else place
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.splitlines())
 
 
 def _unknown(key: str, keys: Collection[str]) -> str:

@@ -12,7 +12,7 @@ def interpolate(text: str, environ: Mapping[str, str], secrets: Collection[str])
     """Replace every ``${NAME}`` by the variable's value; ``$${`` stands for a plain ``${``.
 
     Returns:
-        The text, and what is wrong with it: a variable that is not set or is secret, a ``${`` that names none.
+        The text, and what is wrong with it: a variable that is unset or secret, a ``${`` that names none.
     """
     flaws: list[str] = []
 

@@ -212,7 +212,7 @@ def version_tag(version: str) -> str:
 
 
 def version_flaw(version: str) -> str | None:
-    """Say why ``version`` cannot name an artifact; ``None`` when it can."""
+    """Return why ``version`` cannot name an artifact, or ``None`` when it can."""
     tag = version_tag(version)
     if not version.strip():
         return "is empty"
@@ -222,7 +222,7 @@ def version_flaw(version: str) -> str | None:
         return f"'{version}' holds no letter and no digit, of which a tag could be made"
     if len(tag) > MAX_VERSION_LENGTH:
         return (
-            f"'{version}' is {len(tag)} characters long, which leaves no room for the GPU type in a tag; "
+            f"is {len(tag)} characters long, which leaves no room for the GPU type in a tag; "
             f"use at most {MAX_VERSION_LENGTH}"
         )
     return None

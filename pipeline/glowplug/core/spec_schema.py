@@ -1,4 +1,4 @@
-"""From the content of ``glowplug.yaml`` to a ``Spec``: the keys, their rules, and what to say when one is broken."""
+"""From what ``glowplug.yaml`` holds to a ``Spec``: the keys, their rules, and what to say of broken ones."""
 
 from __future__ import annotations
 
@@ -36,16 +36,8 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "model": ("name", "version"),
     "model.version": ("git", "file"),
     "run": (
-        "cog",
-        "python",
-        "inputs",
-        "dir",
-        "interpreter",
-        "env",
-        "secrets",
-        "weights",
-        "timeout_s",
-        "seed",
+        *("cog", "weights", "python", "dir"),
+        *("inputs", "interpreter", "env", "secrets", "timeout_s", "seed"),
     ),
     "prove": ("output_tolerance", "max_compile_work", "steady_runs"),
 }
@@ -54,7 +46,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TARGET = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 
-# torch copies the value of every variable with such a name into its cache entries (torch/_dynamo/debug_utils.py).
+# torch copies the values of variables with such names into its cache entries (torch/_dynamo/debug_utils.py).
 _COPIED_BY_TORCH = ("TORCH", "DYNAMO", "INDUCTOR", "TRITON")
 
 _MAX_SEED = 2**32 - 1  # what numpy.random.seed takes
@@ -86,7 +78,7 @@ def parse_spec(document: Document, surroundings: Surroundings) -> Spec:
         problems.add("", f"must be a mapping of keys to values, but is {describe(document.values)}")
         problems.raise_if_any()
     root = Section(problems, "", document.values, KEYS[""])
-    parser = _Parser(root, surroundings)
+    parser = _Parser(root, problems, surroundings)
     run = parser.run()
     model = parser.model()
     artifact = parser.artifact()
@@ -98,9 +90,9 @@ def parse_spec(document: Document, surroundings: Surroundings) -> Spec:
 class _Parser:
     """Reads the sections. A part that is wrong is noted in ``problems`` and stands in as an empty value."""
 
-    def __init__(self, root: Section, surroundings: Surroundings) -> None:
+    def __init__(self, root: Section, problems: Problems, surroundings: Surroundings) -> None:
         self._root = root
-        self._problems = root.problems
+        self._problems = problems
         self._around = surroundings
         self._secrets: tuple[str, ...] = ()
 
