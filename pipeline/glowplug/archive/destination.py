@@ -29,7 +29,7 @@ def staged(destination: Path) -> Iterator[Path]:
     _require_free(destination)
     staging: Path | None = None
     try:
-        destination.parent.mkdir(parents=True, exist_ok=True)
+        _make_parents(destination)
         staging = Path(
             tempfile.mkdtemp(prefix=f".{destination.name}.", suffix=".partial", dir=destination.parent)
         )
@@ -42,6 +42,13 @@ def staged(destination: Path) -> Iterator[Path]:
     finally:
         if staging is not None:
             shutil.rmtree(staging, ignore_errors=True)
+
+
+def _make_parents(destination: Path) -> None:
+    try:
+        destination.parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise UsageError(f"{destination.parent} is not a folder", hint=_ELSEWHERE) from error
 
 
 def _require_free(destination: Path) -> None:

@@ -89,6 +89,8 @@ class Entries:
         Raises:
             IntegrityError: a link does not lead straight to a file of the artifact.
         """
+        if not self._types:
+            raise IntegrityError("the artifact holds nothing")
         for path, target in self._links.items():
             folder = posixpath.dirname(path)
             goal = posixpath.normpath(posixpath.join(folder, target))

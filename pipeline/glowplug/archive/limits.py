@@ -25,7 +25,7 @@ class Limits:
         depth: components of a path.
     """
 
-    entries: int = 500_000
+    entries: int = 250_000
     total_bytes: int = 64 * _GIB
     file_bytes: int = 8 * _GIB - 1
     rewritten_bytes: int = 4 * _MIB

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from glowplug.archive.format import MAX_LAYERS
 from glowplug.archive.layer_writer import PackedLayer, new_layer
-from glowplug.core.inventory import FileEntry, Inventory, Relocation, in_place
+from glowplug.core.inventory import FileEntry, Inventory, Relocation, Rewrite, in_place
 from glowplug.errors import IntegrityError
 
 # The record's layer has the first position, so that it can be written last: after the proof.
@@ -105,13 +105,18 @@ def _parts(files: Sequence[FileEntry], target_bytes: int) -> Iterator[list[FileE
 
 
 def _content(file: Path, entry: FileEntry, relocation: Relocation) -> Iterator[bytes]:
-    rewrite = relocation(entry.path)
     digest = hashlib.sha256()
-    with file.open("rb") as stream:
-        while chunk := stream.read(_CHUNK_BYTES) if rewrite is None else rewrite(stream.read()):
-            digest.update(chunk)
-            yield chunk
-            if rewrite is not None:
-                break
+    for chunk in _chunks(file, relocation(entry.path)):
+        digest.update(chunk)
+        yield chunk
     if digest.hexdigest() != entry.sha256:
         raise IntegrityError(f"the cache file '{entry.path}' changed while it was packed")
+
+
+def _chunks(file: Path, rewrite: Rewrite | None) -> Iterator[bytes]:
+    with file.open("rb") as stream:
+        if rewrite is not None:
+            yield rewrite(stream.read())
+            return
+        while chunk := stream.read(_CHUNK_BYTES):
+            yield chunk

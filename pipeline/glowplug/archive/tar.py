@@ -202,6 +202,6 @@ def _text(field: bytes) -> bytes:
 
 def _octal(field: bytes) -> int:
     digits = field.strip(b" \0")
-    if digits and not all(0x30 <= digit <= 0x37 for digit in digits):
+    if digits.translate(None, b"01234567"):
         raise IntegrityError("an archive holds a header with a number that is not octal")
     return int(digits or b"0", 8)

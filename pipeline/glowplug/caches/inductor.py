@@ -34,4 +34,9 @@ def _key(path: str) -> str:
     return path.rpartition("/")[0] if slash and top in _CONTENT_NAMED else ""
 
 
-INDUCTOR = Kind("inductor", "TORCHINDUCTOR_CACHE_DIR", _belongs, _key)
+def _is_result(path: str) -> bool:
+    # The rest is code that entries refer to, and the probes of the CPU that every process compiles.
+    return _key(path) != ""
+
+
+INDUCTOR = Kind("inductor", "TORCHINDUCTOR_CACHE_DIR", _belongs, _is_result, _key)

@@ -17,7 +17,7 @@ ARTIFACT_ROOT = "/glowplug"
 
 
 def environment(cache_root: PurePath) -> dict[str, str]:
-    """Return the variables by which every library finds its folder below ``cache_root``."""
+    """Return the variables by which every library finds its folder below ``cache_root``, an absolute path."""
     return {kind.env: str(cache_root / kind.name) for kind in KINDS.values()}
 
 

@@ -15,10 +15,16 @@ def _belongs(path: str) -> bool:
     return not (name.startswith("tmp.") or name.endswith(".lock") or name in ("lock", "__pycache__"))
 
 
+def _is_group(path: str) -> bool:
+    # One for each compiled kernel (compiler/compiler.py); the launchers' libraries have none.
+    name = path.rpartition("/")[2]
+    return name.startswith("__grp__") and name.endswith(".json")
+
+
 def _relocation(path: str, folder: str) -> Rewrite | None:
-    parent, _, name = path.rpartition("/")
-    if not (name.startswith("__grp__") and name.endswith(".json")):
+    if not _is_group(path):
         return None
+    parent = path.rpartition("/")[0]
     return lambda content: _rewrite_group(content, f"{folder}/{parent}" if parent else folder)
 
 
@@ -38,4 +44,4 @@ def _rewrite_group(content: bytes, folder: str) -> bytes:
     return json.dumps(group | {"child_paths": moved}).encode()
 
 
-TRITON = Kind("triton", "TRITON_CACHE_DIR", _belongs, relocation=_relocation)
+TRITON = Kind("triton", "TRITON_CACHE_DIR", _belongs, _is_group, relocation=_relocation)
