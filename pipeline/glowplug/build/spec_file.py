@@ -66,7 +66,7 @@ def load_spec(path: Path, environ: Mapping[str, str], overrides: Overrides | Non
     What the spec says yields to ``GLOWPLUG_VERSION`` and ``GLOWPLUG_ARTIFACT``, and these to ``overrides``.
 
     Raises:
-        SpecError: the file is unreadable or invalid (one line for each problem), or its version has no source.
+        SpecError: the file is unreadable or invalid (one line for each problem), or no version is found.
         ToolMissingError: PyYAML is not installed, or git is needed and is not.
     """
     document = read_yaml(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from glowplug.errors import SpecError, ToolMissingError
 MAX_FILE_BYTES = 1024 * 1024
 # Aliases can make a small file expand without end.
 MAX_VALUES = 100_000
+MAX_NUMBER_LENGTH = 400
 
 # YAML 1.2 and JSON call 1e-3 a number; PyYAML follows YAML 1.1, where a float needs a dot.
 _EXPONENT_WITHOUT_DOT = re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+\Z")
+_TEXT_TAG = "tag:yaml.org,2002:str"
 _NO_CHARACTER = re.compile(r"[\0\ud800-\udfff]")
 
 
@@ -43,8 +46,8 @@ def read_yaml(path: Path) -> Document:
         loader = Loader(text)
         node = loader.get_single_node()
         if node is None:
-            raise SpecError(f"{path} is empty", hint="docs/reference/spec.md shows what to write")
-        survey = _Survey(path)
+            raise SpecError(f"{path} is empty")
+        survey = _Survey(path, loader.resolve)
         survey.visit("", node, node.start_mark.line)
         values = loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
@@ -53,7 +56,7 @@ def read_yaml(path: Path) -> Document:
         raise SpecError(f"{path} is not YAML: it holds a control character") from error
     except RecursionError as error:
         raise SpecError(f"{path} nests too deeply, or holds an alias to itself") from error
-    except ValueError as error:  # a date such as 2024-13-45, a number of 5000 digits
+    except (ValueError, OverflowError) as error:  # a date such as 2024-13-45
         raise SpecError(f"{path} holds a value that YAML cannot read: {error}", hint="quote it") from error
     finally:
         if loader is not None:
@@ -83,11 +86,12 @@ def _read_text(path: Path) -> str:
 class _Survey:
     """Walks the nodes of a document for what is lost once they are plain values."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, resolve: Callable[[type, Any, tuple[bool, bool]], str]) -> None:
         self.lines: dict[str, int] = {}
         self.texts: dict[str, str] = {}
         self.flaws: list[Flaw] = []
         self._file = path
+        self._resolve = resolve
         self._left = MAX_VALUES
 
     def visit(self, path: str, node: Any, line: int) -> None:
@@ -97,10 +101,11 @@ class _Survey:
             raise SpecError(f"{self._file} holds more than {MAX_VALUES} values")
         if path:
             self.lines[path] = line + 1
-        if isinstance(node.value, str):
+        self._check_tag(node, line)
+        if node.id == "scalar":
             if node.style is None:
                 self.texts[path] = node.value
-            self._check_characters(node.value, line)
+            self._check_scalar(node, line)
         elif node.id == "sequence":
             for number, item in enumerate(node.value):
                 self.visit(f"{path}[{number}]", item, item.start_mark.line)
@@ -110,8 +115,12 @@ class _Survey:
     def _visit_mapping(self, path: str, node: Any) -> None:
         first: dict[str, int] = {}
         for key, value in node.value:
-            name, line = str(key.value), key.start_mark.line
-            self._check_characters(name, line)
+            line = key.start_mark.line
+            self._check_tag(key, line)
+            if key.id != "scalar":
+                raise SpecError(f"{self._file}:{line + 1}: has a list or a mapping for a key")
+            self._check_scalar(key, line)
+            name = key.value
             here = f"{path}.{name}" if path else name
             if name in first:
                 message = f"is written twice, first on line {first[name] + 1}"
@@ -119,10 +128,19 @@ class _Survey:
             first.setdefault(name, line)
             self.visit(here, value, line)
 
-    def _check_characters(self, text: str, line: int) -> None:
-        """Refuse what an escape can make, and no variable, argument or JSON text can carry."""
-        if _NO_CHARACTER.search(text):
+    def _check_tag(self, node: Any, line: int) -> None:
+        """Refuse ``!!python/name:os.system``, and also ``!!bool x``, over which PyYAML stumbles."""
+        plain = node.id == "scalar" and node.style is None
+        if node.tag not in (_TEXT_TAG, self._resolve(type(node), node.value, (plain, True))):
+            tag = node.tag.replace("tag:yaml.org,2002:", "!!")
+            raise SpecError(f"{self._file}:{line + 1}: carries the YAML tag {tag}; write it without")
+
+    def _check_scalar(self, node: Any, line: int) -> None:
+        """Refuse what an escape can make and no argument can carry, and numbers too long to print."""
+        if _NO_CHARACTER.search(node.value):
             raise SpecError(f"{self._file}:{line + 1}: holds a NUL or half of a surrogate pair")
+        if node.tag != _TEXT_TAG and len(node.value) > MAX_NUMBER_LENGTH:
+            raise SpecError(f"{self._file}:{line + 1}: holds a number of {len(node.value)} characters")
 
 
 def _sentence(path: Path, error: Any) -> str:

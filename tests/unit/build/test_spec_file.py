@@ -251,11 +251,12 @@ def test_the_reference_documents_exactly_the_keys_there_are():
     assert sorted(documented) == sorted(expected)
 
 
-def test_the_examples_of_the_reference_are_valid(tmp_path):
-    (tmp_path / "cog.yaml").write_text("run: predict.py:Predictor\n")
-    (tmp_path / "weights.bin").write_bytes(b"w")
+def test_the_examples_of_the_reference_are_valid(repository):
+    git(repository, "commit", "-qm", "first")
+    (repository / "cog.yaml").write_text("run: predict.py:Predictor\n")
+    (repository / "weights.bin").write_bytes(b"w")
     examples = re.findall(r"^```yaml\n(.*?)^```", REFERENCE.read_text(), re.MULTILINE | re.DOTALL)
     assert len(examples) >= 2
     for example in examples:
-        (tmp_path / "glowplug.yaml").write_text(example)
-        assert load_spec(tmp_path / "glowplug.yaml", {"GIT_SHA": "abc"}).version
+        (repository / "glowplug.yaml").write_text(example)
+        assert load_spec(repository / "glowplug.yaml", ENVIRON | {"GIT_SHA": "abc"}).version

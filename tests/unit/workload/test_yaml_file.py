@@ -81,11 +81,13 @@ MERGE_BOMB = "a0: &a0 {x: 1}\n" + "".join(
         ),
         (
             "a: !!python/object/apply:os.system [id]\n",
-            (
-                "x.yaml:1:4: is not valid YAML: could not determine a constructor for the tag "
-                "'tag:yaml.org,2002:python/object/apply:os.system'"
-            ),
+            "x.yaml:1: carries the YAML tag !!python/object/apply:os.system; write it without",
         ),
+        ("a:\n- !!bool x\n", "x.yaml:2: carries the YAML tag !!bool; write it without"),
+        ("!!int x: 1\n", "x.yaml:1: carries the YAML tag !!int; write it without"),
+        ("a: !!set {b}\n", "x.yaml:1: carries the YAML tag !!set; write it without"),
+        ("? [a]\n: 1\n", "x.yaml:1: has a list or a mapping for a key"),
+        ("a: 0x" + "f" * 4000, "x.yaml:1: holds a number of 4002 characters"),
         (b"a: 1\nb: \xff\n", "x.yaml:2: is not UTF-8 text"),
         (b"a: \x01\n", "x.yaml is not YAML: it holds a control character"),
         ('a: 1\nb: "\\0"\n', "x.yaml:2: holds a NUL or half of a surrogate pair"),
