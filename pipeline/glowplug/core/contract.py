@@ -2,7 +2,7 @@
 
 Torch puts nearly all of Inductor's configuration into its keys, and most of that can be set from the
 environment (docs/reference/environment.md). So a variable of the capture is one of four things: set by us
-(``CONTRACT``), repeated at the start (``recorded``), taken away (``why_dropped``), or of no influence on a key.
+(``CONTRACT``), repeated at the start (``recorded``), taken away (``why_dropped``), or in no key.
 """
 
 from __future__ import annotations
@@ -144,6 +144,7 @@ def environment_contract(target: Target) -> dict[str, str]:
     return {name: value for name, value in values if value is not None}
 
 
+CONFIDENTIAL = "looks like a secret"
 # Words of a name, between underscores. A plural is a count more often than a credential: MAX_NEW_TOKENS.
 _SECRET_NAME = re.compile(
     r"(?:^|_)(?:[A-Z0-9]*(?:TOKEN|SECRETS?|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|APIKEY)|AUTH|DSN|JWT|WEBHOOK"
@@ -153,7 +154,7 @@ _SECRET_NAME = re.compile(
 _SECRET_VALUE = re.compile(
     r"://[^/@\s]*:[^/@\s]+@"  # a URL with a password
     r"|-----BEGIN [A-Z ]*PRIVATE KEY"
-    r"|^(?:gh[pousr]_|github_pat_|glpat-|hf_[A-Za-z]{20}|sk-[A-Za-z0-9]|xox[abprs]-|AKIA[0-9A-Z]{16}$)"
+    r"|^(?:gh[pousr]_|github_pat_|glpat-|hf_[A-Za-z]{20}|sk-[A-Za-z0-9_-]{20}|xox[abprs]-|AKIA[0-9A-Z]{16}$)"
 )
 
 
@@ -167,7 +168,7 @@ def recorded(environ: Mapping[str, str]) -> dict[str, str]:
 
 def _is_recorded(name: str, value: str) -> bool:
     if name == "CXX":
-        # The command is in the key as it was typed. A path may not exist at the start, and torch would give up.
+        # The command is in the key as it was typed. A path may be missing at the start, and torch gives up.
         return "/" not in value
     if name in _CONTRACT_NAMES or name in NOT_IN_A_KEY or name in PATHS:
         return False
@@ -193,8 +194,9 @@ def scrub(
     kept: dict[str, str] = {}
     dropped: list[str] = []
     for name, value in environ.items():
-        reason = "" if name in secrets_allowed else why_dropped(name, value)
-        if reason or name in redirections:
+        reason = why_dropped(name, value)
+        # A name on the list says that the secret is meant, not that a cache may go elsewhere.
+        if name in redirections or (reason and not (reason == CONFIDENTIAL and name in secrets_allowed)):
             dropped.append(name)
         else:
             kept[name] = value
@@ -207,6 +209,19 @@ def why_dropped(name: str, value: str) -> str:
         return "says where a cache is"
     if name in DIAGNOSTICS:
         return "changes a cache key, only to watch the compiler"
-    if _SECRET_NAME.search(name.upper()) or _SECRET_VALUE.search(value):
-        return "looks like a secret"
+    if looks_secret(name, value):
+        return CONFIDENTIAL
     return ""
+
+
+def looks_secret(name: str, value: str) -> bool:
+    """Return whether a variable's name, or the form of its value, is that of a credential."""
+    return bool(_SECRET_NAME.search(name.upper()) or _SECRET_VALUE.search(value))
+
+
+def may_be_set(name: str, value: str) -> bool:
+    """Return whether an artifact may set this variable at a start: only what a capture could have put into it.
+
+    So no artifact can bring ``LD_PRELOAD`` or ``TRITON_PTXAS_PATH`` into a server's environment.
+    """
+    return name in _CONTRACT_NAMES or _is_recorded(name, value)

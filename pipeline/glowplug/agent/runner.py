@@ -1,0 +1,247 @@
+"""Runs a workload input by input in the model's own interpreter: ``runner.py JOB.json``.
+
+The job is written by glowplug/workload/job.py, which documents it; the result is rewritten after every step, so that a
+model which dies half-way leaves what it did. Times are in seconds since this process was started.
+"""
+
+import asyncio
+import importlib
+import importlib.util
+import inspect
+import json
+import os
+import random
+import statistics
+import sys
+import time
+import traceback
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def _sibling(name):
+    """Load a file beside this one under a name that no model's module has."""
+    spec = importlib.util.spec_from_file_location("_glowplug_" + name, os.path.join(_HERE, name + ".py"))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _started_at():
+    """When the kernel started this process, on the boot clock (proc(5): stat field 22, in clock ticks)."""
+    with open("/proc/self/stat", "rb") as stream:
+        fields = stream.read().rsplit(b")", 1)[1].split()
+    return int(fields[19]) / os.sysconf("SC_CLK_TCK")
+
+
+def _elapsed_s():
+    return round(time.clock_gettime(time.CLOCK_BOOTTIME) - _STARTED_AT, 3)
+
+
+def _die_with_parent():
+    """Leave no model running when the builder is killed (prctl(2), PR_SET_PDEATHSIG = 1)."""
+    try:
+        import ctypes
+
+        ctypes.CDLL(None).prctl(1, 9)
+    except (OSError, AttributeError):
+        pass
+
+
+_STARTED_AT = _started_at()
+
+
+class Result:
+    """What is known so far, on disk after every step."""
+
+    def __init__(self, path):
+        self._path = path
+        self.data = {"complete": False, "inputs": []}
+
+    def write(self):
+        """Replace the file atomically."""
+        temporary = self._path + ".tmp"
+        with open(temporary, "w") as stream:
+            json.dump(self.data, stream)
+        os.replace(temporary, self._path)
+
+
+class PythonWorkload:
+    """A callable that is called once per input: a mapping gives keyword arguments, a list positional ones."""
+
+    def __init__(self, target):
+        module_name, _, attributes = target.partition(":")
+        function = importlib.import_module(module_name)
+        for name in attributes.split("."):
+            function = getattr(function, name)
+        if not callable(function):
+            raise TypeError("%s is a %s, not a callable" % (target, type(function).__name__))
+        self._function = function
+
+    def setup(self):
+        """Nothing to set up: importing was it."""
+
+    def call(self, value):
+        """Call it once and collect what it gives."""
+        if isinstance(value, dict):
+            return _collect(self._function(**value))
+        arguments = value if isinstance(value, list) else [] if value is None else [value]
+        return _collect(self._function(*arguments))
+
+
+class CogWorkload:
+    """A Cog predictor: ``setup()`` once, then ``predict()`` or ``run()`` per input."""
+
+    def __init__(self, ref, weights):
+        self._cog = _sibling("cog_predictor")
+        self._predictor = self._cog.load(ref, os.getcwd())
+        self._weights = weights
+
+    def setup(self):
+        """Run the predictor's own setup, as the Cog server does before it reports ready."""
+        self._cog.setup(self._predictor, self._weights)
+
+    def call(self, value):
+        """Predict once."""
+        return self._cog.call(self._predictor, self._cog.bind(self._predictor, dict(value or {})))
+
+
+def _collect(value):
+    """Drive a coroutine or a generator to its end."""
+    if inspect.isawaitable(value):
+        return asyncio.run(_await(value))
+    if inspect.isasyncgen(value):
+        return asyncio.run(_drain(value))
+    return list(value) if inspect.isgenerator(value) else value
+
+
+async def _await(value):
+    return await value
+
+
+async def _drain(generator):
+    return [item async for item in generator]
+
+
+def _seed(seed):
+    """Make two processes draw the same random numbers."""
+    random.seed(seed)
+    for name in ("numpy", "torch"):
+        module = sys.modules.get(name)
+        if name == "numpy" and module is not None:
+            module.random.seed(seed % 2**32)
+        elif module is not None:
+            module.manual_seed(seed)
+
+
+def _load(job):
+    workload = job["workload"]
+    if workload["type"] == "cog":
+        return CogWorkload(workload["ref"], workload.get("weights"))
+    return PythonWorkload(workload["target"])
+
+
+def _run_input(model, job, index, outputs):
+    _seed(job["seed"])
+    before = time.monotonic()
+    answer = outputs.flatten(model.call(job["inputs"][index]))
+    entry = {"first_call_s": round(time.monotonic() - before, 4), "answered_at_s": _elapsed_s()}
+    outputs.save(answer, os.path.join(job["outputs"], "%d.pt" % index))
+    return answer, entry
+
+
+def _run_steady(model, job, index, outputs, answer):
+    """Call again: the latency users get, and whether the model repeats itself at all."""
+    latencies, repeat = [], answer
+    deadline = time.monotonic() + job["steady_budget_s"]
+    for _ in range(job["steady_runs"]):
+        _seed(job["seed"])
+        before = time.monotonic()
+        value = model.call(job["inputs"][index])
+        latencies.append(time.monotonic() - before)
+        repeat = outputs.flatten(value)
+        if time.monotonic() > deadline:
+            break
+    if not latencies:
+        return {}
+    return {
+        "steady_s": round(statistics.median(latencies), 4),
+        "repeats": outputs.compare(answer, repeat, job["tolerance"]),
+    }
+
+
+def _compare(job, outputs):
+    """Compare with the reference run, after everything was timed."""
+    reports = []
+    for index in range(len(job["inputs"])):
+        name = "%d.pt" % index
+        expected = outputs.load(os.path.join(job["reference"], name))
+        actual = outputs.load(os.path.join(job["outputs"], name))
+        reports.append(outputs.compare(expected, actual, job["tolerance"]))
+    return reports
+
+
+def _torch_facts():
+    """Say what torch itself says of this machine; empty when the model never imported it."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return {}
+    facts = {"torch": torch.__version__, "accelerator": torch.version.cuda or torch.version.hip or ""}
+    if torch.cuda.is_available():
+        major, minor = torch.cuda.get_device_capability(0)
+        properties = torch.cuda.get_device_properties(0)
+        facts["device_name"] = torch.cuda.get_device_name(0)
+        facts["device_arch"] = getattr(properties, "gcnArchName", "").split(":")[0] if torch.version.hip else (
+            "sm_%d%d" % (major, minor)
+        )  # fmt: skip
+    triton = sys.modules.get("triton")
+    facts["triton"] = getattr(triton, "__version__", "")
+    facts["compiled"] = "torch._dynamo" in sys.modules
+    return facts
+
+
+def run(job, result):
+    """Do the whole job; every figure lands in ``result`` as soon as it is known."""
+    outputs = _sibling("outputs")
+    model = _load(job)
+    result.data["imported_at_s"] = _elapsed_s()
+    model.setup()
+    result.data["ready_at_s"] = _elapsed_s()
+    answers = []
+    for index in range(len(job["inputs"])):
+        answer, entry = _run_input(model, job, index, outputs)
+        answers.append(answer)
+        result.data["inputs"].append(entry)
+        result.data.setdefault("first_answer_s", entry["answered_at_s"])
+        result.write()
+    result.data["warmed_at_s"] = _elapsed_s()
+    for index, answer in enumerate(answers):
+        result.data["inputs"][index].update(_run_steady(model, job, index, outputs, answer))
+    if job.get("reference"):
+        result.data["comparisons"] = _compare(job, outputs)
+    result.data["torch"] = _torch_facts()
+    result.data["complete"] = True
+
+
+def main():
+    """Run the job named on the command line; exit 1 when the model raised."""
+    _die_with_parent()
+    with open(sys.argv[1]) as stream:
+        job = json.load(stream)
+    sys.argv = [job["workload"].get("ref") or job["workload"]["target"]]
+    sys.path[:] = ["", *(entry for entry in sys.path if entry != _HERE)]  # as `python -c` has it
+    result = Result(job["result"])
+    try:
+        run(job, result)
+    except BaseException as error:
+        result.data["error"] = "%s: %s" % (type(error).__name__, error)
+        traceback.print_exc()
+        result.write()
+        return 1
+    result.write()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

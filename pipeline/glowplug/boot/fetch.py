@@ -1,0 +1,130 @@
+"""Fetch: resolve, choose, verify, unpack into place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from glowplug.archive.unpack import Layer, unpack
+from glowplug.boot.resolve import Resolution, resolve
+from glowplug.caches.table import relocation
+from glowplug.core.oci import Descriptor, Manifest
+from glowplug.core.record import RECORD_LABEL, Record, parse_record
+from glowplug.core.reference import Reference
+from glowplug.core.target import Target
+from glowplug.errors import IntegrityError
+from glowplug.registry.options import Options
+from glowplug.registry.source import Source, open_source
+from glowplug.report.console import Console, size_text
+
+# A config holds labels and diff_ids; the record in it is some ten kilobytes.
+_MAX_CONFIG_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """An artifact in place.
+
+    Attributes:
+        reference: what was asked for.
+        digest: of the manifest that was chosen.
+        path: where its caches are now, absolute.
+        record: what it says about itself.
+        files, size_bytes: what was unpacked.
+        transferred_bytes: what was read from the repository.
+    """
+
+    reference: Reference
+    digest: str
+    path: Path
+    record: Record
+    files: int
+    size_bytes: int
+    transferred_bytes: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result for scripts."""
+        return {
+            "reference": str(self.reference),
+            "digest": self.digest,
+            "path": str(self.path),
+            "target": self.record.target.gpu_type,
+            "files": self.files,
+            "size_bytes": self.size_bytes,
+            "transferred_bytes": self.transferred_bytes,
+        }
+
+
+def fetch(
+    reference: Reference, host: Target, destination: Path, options: Options, console: Console
+) -> Fetched:
+    """Put the artifact that fits ``host`` at ``destination``, completely or not at all.
+
+    Raises:
+        UnavailableError, DeniedError, NotFoundError: the repository cannot be read, or has no such artifact.
+        NoCompatibleTargetError: nothing in it fits.
+        IntegrityError: some byte is not what it should be; nothing was unpacked.
+        UsageError: the destination is taken or cannot be written.
+    """
+    path = destination.absolute()
+    with console.step(f"Fetch {reference}") as step, open_source(reference.repository, options) as source:
+        resolution = resolve(source, reference, host)
+        record, diff_ids = read_config(source, resolution)
+        total = resolution.manifest.size_bytes
+        done = 0
+
+        def read(descriptor: Descriptor) -> Iterator[bytes]:
+            nonlocal done
+            for chunk in source.read_blob(descriptor):
+                done += len(chunk)
+                step.progress(f"{size_text(done)} of {size_text(total)}")
+                yield chunk
+
+        layers = (
+            Layer(descriptor, read(descriptor), diff_id)
+            for descriptor, diff_id in zip(resolution.manifest.layers, diff_ids, strict=True)
+        )
+        summary = unpack(layers, path, relocation=relocation(path))
+        step.result = f"{record.target.gpu_type}, {summary.files} files, {size_text(summary.size_bytes)}"
+    return Fetched(
+        reference,
+        resolution.digest,
+        path,
+        record,
+        summary.files,
+        summary.size_bytes,
+        resolution.manifest.size_bytes,
+    )
+
+
+def read_config(source: Source, resolution: Resolution) -> tuple[Record, tuple[str, ...]]:
+    """Read an artifact's record, and the digests of its uncompressed layers, from its image config.
+
+    Raises:
+        IntegrityError: the config is not what the manifest says, or contradicts it.
+    """
+    descriptor = resolution.manifest.config
+    if descriptor.size_bytes > _MAX_CONFIG_BYTES:
+        raise IntegrityError(f"config {descriptor.digest} is larger than any config may be (4 MiB)")
+    raw = b"".join(source.read_blob(descriptor))
+    try:
+        config = json.loads(raw)
+        diff_ids = tuple(str(item) for item in config["rootfs"]["diff_ids"])
+        label = str(config["config"]["Labels"][RECORD_LABEL])
+    except (ValueError, KeyError, TypeError) as error:
+        raise IntegrityError(f"config {descriptor.digest} is not that of a glowplug artifact") from error
+    _require_diff_ids(descriptor.digest, resolution.manifest, diff_ids)
+    record = parse_record(label.encode())
+    if record.target != resolution.target:
+        raise IntegrityError(f"config {descriptor.digest} is for another target than its manifest says")
+    return record, diff_ids
+
+
+def _require_diff_ids(digest: str, manifest: Manifest, diff_ids: tuple[str, ...]) -> None:
+    if len(diff_ids) != len(manifest.layers):
+        raise IntegrityError(
+            f"config {digest} lists {len(diff_ids)} layers, its manifest {len(manifest.layers)}"
+        )

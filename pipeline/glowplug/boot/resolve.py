@@ -1,0 +1,99 @@
+"""From a reference to the one manifest that fits this host, or to the reasons why none does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from glowplug.core.compat import Candidate, Verdict, choose
+from glowplug.core.oci import (
+    CONFIG_TYPE,
+    INDEX_TYPE,
+    MANIFEST_TYPE,
+    Descriptor,
+    Document,
+    Manifest,
+    parse_index,
+    parse_manifest,
+)
+from glowplug.core.record import ANNOTATION_FORMAT, FORMAT
+from glowplug.core.reference import Reference
+from glowplug.core.target import Target, target_from_annotations
+from glowplug.errors import IntegrityError, NoCompatibleTargetError, NotFoundError
+from glowplug.registry.source import Source
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """The artifact that was chosen.
+
+    Attributes:
+        digest: of its manifest.
+        manifest: its content.
+        target: what it is for.
+        trace: the verdict on every candidate, the closest first.
+    """
+
+    digest: str
+    manifest: Manifest
+    target: Target
+    trace: tuple[Verdict, ...]
+
+
+def read_candidates(source: Source, reference: Reference) -> tuple[Candidate, ...]:
+    """Return what a reference offers: an index's entries, or the one artifact that it names.
+
+    Raises:
+        NotFoundError: the reference names nothing, or something that is no glowplug artifact.
+    """
+    document = source.resolve(reference.selector)
+    if document.media_type == INDEX_TYPE:
+        found = [_candidate(entry) for entry in parse_index(document).manifests]
+    elif document.media_type == MANIFEST_TYPE:
+        found = [_candidate(document.descriptor(parse_manifest(document).annotations))]
+    else:
+        found = []
+    candidates = tuple(candidate for candidate in found if candidate is not None)
+    if not candidates:
+        raise NotFoundError(
+            f"{reference} is not a glowplug artifact",
+            hint="glowplug build pushes to <artifact>:<version>; the model's own image is another reference",
+        )
+    return candidates
+
+
+def resolve(source: Source, reference: Reference, host: Target) -> Resolution:
+    """Choose what fits ``host`` among what the reference offers, and read its manifest.
+
+    Raises:
+        NotFoundError: the reference names no glowplug artifact.
+        NoCompatibleTargetError: nothing fits; the message holds the trace.
+        IntegrityError: the manifest is not what the index says.
+    """
+    best, trace = choose(read_candidates(source, reference), host)
+    if best is None:
+        reasons = "".join(f"\n  {verdict}" for verdict in trace)
+        raise NoCompatibleTargetError(
+            f"{reference} has nothing for this host ({host.gpu_type}){reasons}",
+            hint="build it on a machine like this one; the cache's value stands before the ≠, this host's after it",
+        )
+    document = source.resolve(best.descriptor.digest)
+    manifest = parse_manifest(document)
+    _require_consistent(document, manifest, best)
+    return Resolution(document.digest, manifest, best.target, trace)
+
+
+def _candidate(descriptor: Descriptor) -> Candidate | None:
+    target = target_from_annotations(descriptor.annotations)
+    if target is None or descriptor.annotations.get(ANNOTATION_FORMAT) != str(FORMAT):
+        return None
+    return Candidate(descriptor, target)
+
+
+def _require_consistent(document: Document, manifest: Manifest, candidate: Candidate) -> None:
+    """Hold the manifest to what the index said of it, by which it was chosen."""
+    if target_from_annotations(manifest.annotations) != candidate.target:
+        raise IntegrityError(
+            f"manifest {document.digest} is for another target than the index says", hint="run glowplug index"
+        )
+    if manifest.config.media_type != CONFIG_TYPE:
+        raise IntegrityError(f"manifest {document.digest} has no image config")

@@ -1,0 +1,129 @@
+"""Run: fetch, activate, and become the command. The cache never stops the server."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from glowplug.boot.activate import activation
+from glowplug.boot.fetch import fetch
+from glowplug.core.facts import Facts
+from glowplug.core.reference import Reference
+from glowplug.errors import EngineError, GlowplugError, IntegrityError, TrustError, UsageError
+from glowplug.host.facts import gather_facts
+from glowplug.registry.options import Options
+from glowplug.report.console import Console
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What the command line asks for.
+
+    Attributes:
+        reference: the artifact.
+        command: what to start, with its arguments.
+        destination: where the caches go; ``None`` for a new private folder.
+        interpreter: the model's Python; ``None`` to take it from the command or from PATH.
+        strict: end with an error instead of starting cold.
+        registry: timeouts and transport.
+    """
+
+    reference: Reference
+    command: Sequence[str]
+    destination: Path | None
+    interpreter: Path | None
+    strict: bool
+    registry: Options
+
+
+def prepare(request: RunRequest, environ: Mapping[str, str], console: Console) -> dict[str, str]:
+    """Return the environment for the command: with the cache, or unchanged after a line that says why.
+
+    Raises:
+        GlowplugError: only when the request is strict.
+    """
+    try:
+        python = request.interpreter or model_interpreter(request.command, environ)
+        facts = model_facts(python, {})
+        destination = request.destination or private_folder(environ)
+        fetched = fetch(request.reference, facts.target, destination, request.registry, console)
+    except GlowplugError as error:
+        if request.strict:
+            raise
+        loud = "cache refused" if isinstance(error, (IntegrityError, TrustError)) else "no cache"
+        console.warn(f"{loud}: {error}; starting cold")
+        if error.hint:
+            console.note(error.hint)
+        return dict(environ)
+    return {**environ, **activation(fetched.record, fetched.path)}
+
+
+def model_facts(interpreter: Path | None, overrides: Mapping[str, str]) -> Facts:
+    """Gather this host's facts for choosing a cache.
+
+    Raises:
+        EngineError: the interpreter is broken, or has no torch: then no cache can fit.
+    """
+    facts = gather_facts(interpreter, overrides)
+    if not facts.target.torch:
+        raise EngineError(
+            f"{interpreter or sys.executable} has no torch, so no cache fits it",
+            hint="name the model's Python with --python or GLOWPLUG_PYTHON",
+        )
+    return facts
+
+
+def model_interpreter(command: Sequence[str], environ: Mapping[str, str]) -> Path | None:
+    """Return the Python that the command will run under: its own first word, or what ``python`` means.
+
+    ``None`` when neither is a Python; then this interpreter is taken for the model's.
+    """
+    path = environ.get("PATH", os.defpath)
+    for name in (command[0], "python", "python3"):
+        if not Path(name).name.startswith("python"):
+            continue
+        found = shutil.which(name, path=path)
+        if found is not None:
+            return Path(found)
+    return None
+
+
+def become(command: Sequence[str], environ: Mapping[str, str]) -> None:
+    """Replace this process by the command: same pid, so signals and exit status are the command's own.
+
+    Raises:
+        UsageError: the command cannot be started.
+    """
+    try:
+        os.execvpe(command[0], list(command), dict(environ))  # noqa: S606 - a shell would change the words
+    except OSError as error:
+        raise UsageError(
+            f"cannot start {command[0]}: {error.strerror}",
+            hint="the command comes after --, and is looked up on PATH",
+        ) from error
+
+
+def private_folder(environ: Mapping[str, str]) -> Path:
+    """Return a path of which nothing exists yet but a parent that only this user can enter.
+
+    torch writes locks and new entries there, and loads libraries from there: no place for others to write to.
+
+    Raises:
+        UsageError: there is no such place.
+    """
+    base = (
+        Path(environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME") or "/nonexistent", ".cache"))
+        / "glowplug"
+    )
+    for parent in (base, Path(tempfile.gettempdir())):
+        try:
+            parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            return Path(tempfile.mkdtemp(prefix="run-", dir=parent)) / "caches"
+        except OSError:
+            continue
+    raise UsageError("there is no folder to put the cache in", hint="name a writable one with --dest")

@@ -1,0 +1,191 @@
+"""Build: plan, capture, prove, pack, publish, index, in the order that spends GPU time last and moves tags at the end."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from glowplug.archive.layer_writer import PackedLayer
+from glowplug.archive.pack import pack
+from glowplug.archive.unpack import Layer, unpack
+from glowplug.build.capture import Capture, capture, require_caches_on, run_eager
+from glowplug.build.index import update_index
+from glowplug.build.prove import prove
+from glowplug.build.seal import Sealed, seal
+from glowplug.build.session import Session, find_interpreter, require_compiler, work_folder
+from glowplug.build.spec_file import load_spec
+from glowplug.caches.table import ARTIFACT_ROOT, relocation
+from glowplug.core.inventory import Inventory, inventory_from_json
+from glowplug.core.oci import MANIFEST_TYPE, Manifest, parse_manifest
+from glowplug.core.record import ANNOTATION_KEY
+from glowplug.core.reference import Reference
+from glowplug.core.spec import Overrides
+from glowplug.errors import EngineError, NotFoundError, ProofError
+from glowplug.host.facts import gather_facts
+from glowplug.registry.options import Options
+from glowplug.registry.sink import Sink, open_sink
+from glowplug.report.console import Console, size_text
+
+
+@dataclass(frozen=True)
+class BuildRequest:
+    """What the command line asks for.
+
+    Attributes:
+        spec_path: ``glowplug.yaml``.
+        overrides: version and artifact, when flags give them.
+        target_overrides: fields of the target to pretend; for trying a second GPU type without having it.
+        rebuild: capture again although the artifact exists.
+        allow_partial: publish with the shortfall recorded when the proof fails.
+        registry: timeouts and transport.
+    """
+
+    spec_path: Path
+    overrides: Overrides
+    target_overrides: Mapping[str, str]
+    rebuild: bool
+    allow_partial: bool
+    registry: Options
+
+
+@dataclass(frozen=True)
+class BuildResult:
+    """What a build did.
+
+    Attributes:
+        outcome: ``published``, ``present`` (nothing had to run) or ``unchanged`` (a rebuild found the same keys).
+        reference: the artifact by tag.
+        digest: its manifest's digest.
+        manifest: the manifest itself.
+        index: the version's index by tag.
+        targets: GPU types in the index.
+        sealed: the new artifact, ``None`` when nothing ran.
+    """
+
+    outcome: str
+    reference: Reference
+    digest: str
+    manifest: Manifest
+    index: Reference
+    targets: tuple[str, ...]
+    sealed: Sealed | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result for scripts."""
+        proof = self.sealed.record.proof.to_json() if self.sealed else None
+        return {
+            "outcome": self.outcome,
+            "reference": str(self.reference),
+            "digest": self.digest,
+            "size_bytes": self.manifest.size_bytes,
+            "index": str(self.index),
+            "targets": list(self.targets),
+            "proof": proof,
+        }
+
+
+def build(request: BuildRequest, environ: Mapping[str, str], console: Console) -> BuildResult:
+    """Make sure that the artifact for this spec, version and machine exists.
+
+    Raises:
+        GlowplugError: one of its kinds, for whatever stopped it; then no tag was moved and no file is left.
+    """
+    loaded = load_spec(request.spec_path, environ, request.overrides)
+    interpreter = find_interpreter(loaded, environ)
+    facts = gather_facts(interpreter, request.target_overrides)
+    if not facts.target.torch:
+        raise EngineError(
+            f"{interpreter} has no torch", hint="activate the model's environment, or name its Python in run.interpreter"
+        )
+    with work_folder() as work, open_sink(loaded.spec.artifact, request.registry) as sink:
+        session = Session(loaded, facts, interpreter, environ, work, console)
+        console.line(f"{session.spec.model.name} {loaded.version} for {facts.target.gpu_type}")
+        present = _find_present(sink, session)
+        if present and not request.rebuild:
+            console.line(f"{session.reference} is there already; nothing to do")
+            return _finish("present", session, sink, present, None)
+        require_caches_on(session)
+        require_compiler(session)
+        sink.check_push()
+        sealed = _make(session, request)
+        if present:
+            # Two captures of one thing differ in their bytes, since torch's entries are pickles, but not in their keys.
+            changed = _published_inventory(sink, present[1], work).difference(sealed.inventory)
+            if not changed:
+                console.line("the capture has the same keys as the published artifact, which stays")
+                return _finish("unchanged", session, sink, present, sealed)
+            console.note(f"keys: {len(changed.added)} new, {len(changed.removed)} gone since the published artifact")
+        _publish(session, sink, sealed)
+        return _finish("published", session, sink, (sealed.document.digest, sealed.manifest), sealed)
+
+
+def _find_present(sink: Sink, session: Session) -> tuple[str, Manifest] | None:
+    """Return the artifact that this build would make again, if there is one."""
+    try:
+        document = sink.resolve(session.reference.selector)
+    except NotFoundError:
+        return None
+    if document.media_type != MANIFEST_TYPE:
+        return None
+    manifest = parse_manifest(document)
+    return (document.digest, manifest) if manifest.annotations.get(ANNOTATION_KEY) == session.key else None
+
+
+def _make(session: Session, request: BuildRequest) -> Sealed:
+    created = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    eager = run_eager(session)
+    captured = capture(session, created)
+    layers = pack_capture(session, captured)
+    proof = prove(session, captured, layers, eager)
+    for shortfall in proof.shortfalls:
+        session.console.warn(shortfall)
+    if not proof.holds and not request.allow_partial:
+        raise ProofError(
+            f"the cache is not proved: {proof.shortfalls[0]}",
+            hint="fix what differs between two starts, or publish it as partial with --allow-partial",
+        )
+    return seal(session, captured, layers, proof)
+
+
+def pack_capture(session: Session, captured: Capture) -> tuple[PackedLayer, ...]:
+    """Pack the captured caches into layers below the work folder."""
+    with session.console.step("Pack") as step:
+        layers = pack(
+            captured.cache_root, captured.inventory, session.work / "packed", relocation(ARTIFACT_ROOT)
+        )
+        size_bytes = sum(layer.descriptor.size_bytes for layer in layers)
+        step.result = f"{size_text(size_bytes)} in {len(layers)} layers"
+    return layers
+
+
+def _publish(session: Session, sink: Sink, sealed: Sealed) -> None:
+    """Push blobs, then the manifest under its tag: a reader never sees a tag whose blobs are missing."""
+    with session.console.step(f"Publish {session.reference}") as step:
+        for descriptor, path in sealed.blobs:
+            step.progress(f"{descriptor.digest[:19]} {size_text(descriptor.size_bytes)}")
+            sink.put_blob(descriptor, path)
+        sink.put_document(sealed.document, session.reference.tag)
+        step.result = sealed.document.digest
+
+
+def _finish(
+    outcome: str, session: Session, sink: Sink, artifact: tuple[str, Manifest], sealed: Sealed | None
+) -> BuildResult:
+    digest, manifest = artifact
+    document, entries = update_index(sink, session.spec.model.name, session.loaded.version)
+    tag = str(session.reference.tag).removesuffix(f"-{session.facts.target.gpu_type}")
+    targets = tuple(entry.tag.removeprefix(f"{tag}-") for entry in entries)
+    index = Reference(session.spec.artifact, tag=tag, digest=document.digest)
+    return BuildResult(outcome, session.reference, digest, manifest, index, targets, sealed)
+
+
+def _published_inventory(sink: Sink, manifest: Manifest, work: Path) -> Inventory:
+    """Read the file list of a published artifact, which lies in the record's layer: the first one."""
+    folder = work / "published"
+    record_layer = manifest.layers[0]
+    unpack([Layer(record_layer, sink.read_blob(record_layer))], folder)
+    return inventory_from_json(json.loads((folder / "inventory.json").read_bytes()))

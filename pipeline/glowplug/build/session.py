@@ -1,0 +1,167 @@
+"""One build's surroundings: the spec, the machine's facts, the interpreter and the folder that all its files are in."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from glowplug.build.spec_file import LoadedSpec
+from glowplug.core.facts import Facts
+from glowplug.core.record import build_key
+from glowplug.core.reference import Reference
+from glowplug.core.spec import PythonWorkload, Spec, version_tag
+from glowplug.errors import EngineError, GlowplugError, ToolMissingError
+from glowplug.report.console import Console
+
+_PREFIX = "glowplug-build-"
+_LOCK = ".lock"
+
+
+@dataclass(frozen=True)
+class Session:
+    """What every step of a build needs to know.
+
+    Attributes:
+        loaded: the spec, the version, and the folder that the spec's paths are relative to.
+        facts: of this machine and the model's interpreter.
+        interpreter: the model's Python.
+        environ: the environment that the command was started in.
+        work: this build's own folder.
+        console: where to say what happens.
+    """
+
+    loaded: LoadedSpec
+    facts: Facts
+    interpreter: Path
+    environ: Mapping[str, str]
+    work: Path
+    console: Console
+
+    @property
+    def spec(self) -> Spec:
+        """The spec."""
+        return self.loaded.spec
+
+    @property
+    def key(self) -> str:
+        """What this build would make, as a digest."""
+        return build_key(self.spec.digest(), self.loaded.version, self.facts)
+
+    @property
+    def reference(self) -> Reference:
+        """Where this target's artifact goes: ``<repository>:<version>-<gpu type>``."""
+        tag = f"{version_tag(self.loaded.version)}-{self.facts.target.gpu_type}"
+        return Reference(self.spec.artifact, tag=tag)
+
+    @property
+    def model_folder(self) -> Path:
+        """Where the model runs when it is captured."""
+        workload = self.spec.run.workload
+        return (self.loaded.folder / workload.dir).resolve()
+
+    @property
+    def shown_workload(self) -> str:
+        """The workload in a word or two, for people."""
+        workload = self.spec.run.workload
+        return workload.target if isinstance(workload, PythonWorkload) else workload.ref
+
+
+def find_interpreter(loaded: LoadedSpec, environ: Mapping[str, str]) -> Path:
+    """Return the model's Python: the spec's, else the one that ``python`` or ``python3`` means.
+
+    Raises:
+        EngineError: there is none.
+    """
+    named = loaded.spec.run.interpreter
+    path = environ.get("PATH", os.defpath)
+    if named is not None:
+        # A bare name is looked up like a command; anything with a slash is relative to the spec.
+        found = shutil.which(str(loaded.folder / named) if "/" in named else named, path=path)
+        if found is None:
+            raise EngineError(f"run.interpreter: there is no executable {named}", hint="correct the spec")
+        return Path(found)
+    for name in ("python", "python3"):
+        found = shutil.which(name, path=path)
+        if found:
+            return Path(found)
+    raise EngineError("no python on PATH to run the model with", hint="name it in run.interpreter")
+
+
+@contextmanager
+def work_folder() -> Iterator[Path]:
+    """Make a folder that is gone afterwards, however the build ends; first sweep what a kill -9 left.
+
+    Raises:
+        GlowplugError: there is no room for it.
+    """
+    parent = Path(tempfile.gettempdir())
+    _sweep(parent)
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+        # The replay runs as another user, who has to get through here to its own folder.
+        folder.chmod(0o711)
+        lock = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise GlowplugError(
+            f"cannot make a work folder below {parent}: {error.strerror}", hint="set TMPDIR to a place with room"
+        ) from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield folder
+    finally:
+        _remove(folder)
+        os.close(lock)
+
+
+def _sweep(parent: Path) -> None:
+    """Remove work folders whose builder is dead: nobody holds their lock any more."""
+    for folder in parent.glob(f"{_PREFIX}*"):
+        try:
+            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            continue  # another user's, or being made right now
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _remove(folder)
+        except BlockingIOError:
+            pass  # a build that is alive
+        finally:
+            os.close(lock)
+
+
+def _remove(folder: Path) -> None:
+    # Not rmtree's ignore_errors alone: a model may have taken its own write permission away.
+    for path, _, _ in os.walk(folder):
+        try:
+            os.chmod(path, 0o700)  # noqa: PTH101
+        except OSError:
+            continue
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def require_compiler(session: Session) -> None:
+    """Find out before the model runs whether torch will find the compiler it needs.
+
+    Inductor calls ``$CXX`` or ``g++`` (torch/_inductor/config.py, cpp.cxx); Triton's launcher needs ``$CC``, gcc or
+    clang (triton/runtime/build.py).
+
+    Raises:
+        ToolMissingError: there is none.
+    """
+    environ = {**session.environ, **session.spec.run.environment}
+    if session.facts.target.device_kind == "cpu":
+        wanted, names = "a C++ compiler", [environ.get("CXX") or "g++"]
+    else:
+        wanted, names = "a C compiler", [environ["CC"]] if environ.get("CC") else ["gcc", "clang"]
+    path = environ.get("PATH", os.defpath)
+    if not any(shutil.which(name.split()[0], path=path) for name in names):
+        raise ToolMissingError(
+            f"torch.compile needs {wanted}, and {' or '.join(names)} is not on PATH",
+            hint="apt-get install g++, or set CXX",
+        )

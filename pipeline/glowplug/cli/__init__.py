@@ -1,0 +1,87 @@
+"""The command line: thin, one file per command, imported when the command is called."""
+
+from __future__ import annotations
+
+import importlib
+import signal
+import sys
+from types import FrameType
+
+import click
+
+from glowplug import __version__
+from glowplug.errors import GlowplugError
+from glowplug.report.console import Console
+
+# Name -> what `glowplug --help` says of it; the module glowplug.cli.<name> defines `command`. Kept here so that
+# `glowplug run` in a starting container imports nothing of the others.
+COMMANDS = {
+    "build": "Make sure that the artifact for this model, version and machine exists.",
+    "index": "Make the index of a model version from the tags of its artifacts.",
+    "inspect": "Show what an artifact holds, for which targets, and how it was proved.",
+    "fetch": "Put the artifact that fits this machine into a folder.",
+    "run": "Fetch, set the environment, and start a command.",
+}
+
+_INTERRUPTED = 130
+_BUG = 1
+
+
+class _LazyGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
+        if name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"glowplug.cli.{name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="glowplug")
+def cli() -> None:
+    """Compile caches of torch.compile models as proved OCI artifacts: built in CI, fetched at container start."""
+
+
+def main() -> None:
+    """Run the command line, and turn every error into one sentence and its exit code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line and return its exit code."""
+    console = Console()
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        cli.main(arguments, standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return error.exit_code
+    except click.ClickException as error:
+        hint = f"{error.ctx.command_path} --help" if isinstance(error, click.UsageError) and error.ctx else ""
+        console.error(error.format_message(), hint)
+        return error.exit_code
+    except GlowplugError as error:
+        console.error(str(error), error.hint)
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        console.error("interrupted; no tag was moved")
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; a second write at exit must not complain either.
+        sys.stdout = None
+        return 0
+    except OSError as error:
+        console.error(f"{error.strerror or error}: {error.filename or 'the system refused'}")
+        return _BUG
+    return 0
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    """Let a CI system's SIGTERM clean up as Ctrl-C does."""
+    raise KeyboardInterrupt

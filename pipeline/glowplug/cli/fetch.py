@@ -1,0 +1,50 @@
+"""``glowplug fetch``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from glowplug.boot.activate import activation
+from glowplug.boot.fetch import fetch
+from glowplug.boot.run import model_facts, model_interpreter
+from glowplug.cli import options
+from glowplug.core.reference import Reference
+from glowplug.report.console import Console
+
+
+@click.command()
+@options.reference
+@click.option(
+    "--dest", "destination", type=click.Path(path_type=Path), required=True,
+    help="Where to put it; must be empty or not exist.",
+)  # fmt: skip
+@options.interpreter
+@options.pretend_target
+@options.registry_options
+@options.as_json
+def command(
+    reference: Reference,
+    destination: Path,
+    interpreter: Path | None,
+    pretend: tuple[str, ...],
+    timeout_s: float | None,
+    plain_http: bool,
+    as_json: bool,
+) -> None:
+    """Put the artifact of REFERENCE that fits this machine into a folder, every digest checked.
+
+    Prints the environment for the model's process, one NAME=VALUE a line (with --json: the result and the environment).
+    """
+    python = interpreter or model_interpreter(("python",), os.environ)
+    facts = model_facts(python, options.parse_target_overrides(pretend))
+    connection = options.make_registry_options(timeout_s, plain_http)
+    fetched = fetch(reference, facts.target, destination, connection, Console())
+    environment = activation(fetched.record, fetched.path)
+    if as_json:
+        options.print_json({**fetched.to_json(), "environment": environment})
+        return
+    for name, value in environment.items():
+        click.echo(f"{name}={value}")

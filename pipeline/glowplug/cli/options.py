@@ -1,0 +1,87 @@
+"""Options and arguments that several commands share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from glowplug.core.reference import Reference, parse_reference
+from glowplug.errors import UsageError
+from glowplug.registry.options import Options
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _parse_reference(_context: click.Context, _parameter: click.Parameter, value: str) -> Reference:
+    return parse_reference(value)
+
+
+reference = click.argument("reference", callback=_parse_reference)
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")
+
+
+def registry_options(function: _F) -> _F:
+    """Add the options that every command with a registry has, as one ``registry`` argument."""
+    timeout = click.option(
+        "--timeout",
+        "timeout_s",
+        type=click.FloatRange(min=0, min_open=True),
+        envvar="GLOWPLUG_TIMEOUT",
+        metavar="SECONDS",
+        help="Budget for everything that goes over the network.",
+    )
+    insecure = click.option(
+        "--insecure-registry",
+        "plain_http",
+        is_flag=True,
+        envvar="GLOWPLUG_INSECURE_REGISTRY",
+        help="Use plain HTTP for a registry that is not on this machine.",
+    )
+    return timeout(insecure(function))
+
+
+def make_registry_options(timeout_s: float | None, plain_http: bool) -> Options:
+    """Return the connection options that the flags describe."""
+    return Options(timeout_s=timeout_s, plain_http=plain_http)
+
+
+def parse_target_overrides(values: tuple[str, ...]) -> dict[str, str]:
+    """Read ``FIELD=VALUE`` words.
+
+    Raises:
+        UsageError: a word has no ``=``.
+    """
+    overrides = {}
+    for value in values:
+        name, equals, text = value.partition("=")
+        if not equals:
+            raise UsageError(f"--pretend-target {value} has no '='", hint="it looks like device_arch=avx2")
+        overrides[name] = text
+    return overrides
+
+
+pretend_target = click.option(
+    "--pretend-target",
+    "pretend",
+    multiple=True,
+    metavar="FIELD=VALUE",
+    help="Take this machine for another one, to rehearse a GPU type that you do not have. Repeatable.",
+)
+
+interpreter = click.option(
+    "--python",
+    "interpreter",
+    type=click.Path(path_type=Path),
+    envvar="GLOWPLUG_PYTHON",
+    help="The model's Python, whose torch decides what fits. Default: the one on PATH.",
+)
+
+
+def print_json(value: Any) -> None:
+    """Print a result for scripts."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))

@@ -1,0 +1,62 @@
+"""The human form of ``glowplug inspect``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from glowplug.core.record import Record
+from glowplug.core.reference import Reference
+from glowplug.report.build import proof_table
+from glowplug.report.console import size_text
+from glowplug.report.table import table
+
+if TYPE_CHECKING:
+    from glowplug.boot.describe import Described
+
+
+def inspect_text(reference: Reference, artifacts: Sequence[Described]) -> str:
+    """Return everything about a reference that people ask for."""
+    return "\n\n".join([str(reference), *(_artifact_text(artifact) for artifact in artifacts)])
+
+
+def _artifact_text(artifact: Described) -> str:
+    record, target = artifact.record, artifact.record.target
+    facts = [
+        ["model", f"{record.model} {record.version}"],
+        [
+            "target",
+            f"{target.device_name} ({target.device_arch}), {target.os}/{target.machine}, {target.libc}",
+        ],
+        [
+            "torch",
+            f"{target.torch}{_or_none('CUDA/ROCm', target.accelerator)}{_or_none('triton', target.triton)}",
+        ],
+        ["python", target.python],
+        ["digest", artifact.digest],
+        ["size", f"{size_text(artifact.manifest.size_bytes)} in {len(artifact.manifest.layers)} layers"],
+        ["created", f"{record.created} by {record.builder}"],
+        ["inputs", str(len(record.coverage))],
+    ]
+    width = max(len(name) for name, _ in facts)
+    lines = [f"{target.gpu_type}", *(f"  {name.ljust(width)}  {value}" for name, value in facts)]
+    kinds = [["kind", "files", "unpacked"]]
+    kinds += [[name, str(kind.files), size_text(kind.size_bytes)] for name, kind in record.kinds.items()]
+    return "\n".join([*lines, "", _indented(table(kinds)), "", _indented(_proof_text(record))])
+
+
+def _proof_text(record: Record) -> str:
+    proof = record.proof
+    conditions = [f"  {name}: {value}" for name, value in proof.conditions.items()]
+    verdict = "proved: no compile work after a restore, same output" if proof.holds else "PARTIAL:"
+    shortfalls = [f"  {shortfall}" for shortfall in proof.shortfalls]
+    speedup = f"cold / warm to the first answer: {proof.speedup:.1f}"
+    return "\n".join([proof_table(proof), "", verdict, *shortfalls, speedup, "replayed with:", *conditions])
+
+
+def _or_none(name: str, value: str) -> str:
+    return f", {name} {value}" if value else ""
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}".rstrip() for line in text.splitlines())

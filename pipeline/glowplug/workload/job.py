@@ -1,0 +1,76 @@
+"""The job that ``agent/runner.py`` reads: what to run, how often, and where results go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from glowplug.core.spec import CogWorkload, PythonWorkload, Spec
+
+# Repeating calls for a latency figure must not cost more GPU time than the capture itself.
+STEADY_BUDGET_S = 20.0
+
+
+@dataclass(frozen=True)
+class JobFolder:
+    """Where one run keeps its files.
+
+    Attributes:
+        path: the folder; everything below it is the run's.
+        reference: outputs of an earlier run to compare with, ``None`` for the first.
+    """
+
+    path: Path
+    reference: Path | None = None
+
+    @property
+    def job(self) -> Path:
+        """The job itself."""
+        return self.path / "job.json"
+
+    @property
+    def result(self) -> Path:
+        """What the runner found, rewritten after every step."""
+        return self.path / "result" / "result.json"
+
+    @property
+    def outputs(self) -> Path:
+        """One file per input: what the model returned."""
+        return self.path / "outputs"
+
+    @property
+    def events(self) -> Path:
+        """One file per process: what the probe saw."""
+        return self.path / "events"
+
+    @property
+    def log(self) -> Path:
+        """Stdout and stderr of the model."""
+        return self.path / "model.log"
+
+    @property
+    def writable(self) -> tuple[Path, ...]:
+        """Folders that the model's processes write to."""
+        return self.result.parent, self.outputs, self.events, self.path / "tmp", self.path / "home"
+
+
+def make_job(spec: Spec, folder: JobFolder) -> dict[str, Any]:
+    """Return the job for one run of the spec's workload over all its inputs."""
+    return {
+        "workload": _workload(spec.run.workload),
+        "inputs": list(spec.run.inputs),
+        "seed": spec.run.seed,
+        "steady_runs": spec.prove.steady_runs,
+        "steady_budget_s": STEADY_BUDGET_S,
+        "tolerance": spec.prove.output_tolerance,
+        "result": str(folder.result),
+        "outputs": str(folder.outputs),
+        "reference": str(folder.reference) if folder.reference else None,
+    }
+
+
+def _workload(workload: PythonWorkload | CogWorkload) -> dict[str, Any]:
+    if isinstance(workload, PythonWorkload):
+        return {"type": "python", "target": workload.target}
+    return {"type": "cog", "ref": workload.ref, "weights": workload.weights}
