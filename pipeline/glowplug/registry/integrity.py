@@ -13,8 +13,7 @@ def verified(chunks: Iterable[bytes], descriptor: Descriptor) -> Iterator[bytes]
     """Pass ``chunks`` on while checking them; whoever drains the iterator holds exactly the described bytes.
 
     Raises:
-        IntegrityError: more bytes arrive than described (they are not passed on), or the end comes too early, or
-            the bytes are other ones.
+        IntegrityError: more bytes arrive than described (they are not passed on), or fewer, or other ones.
     """
     sha256 = hashlib.sha256()
     received_bytes = 0

@@ -1,7 +1,8 @@
 """An OCI image layout folder as a repository (image-spec 1.1, "OCI Image Layout Specification").
 
-Blobs are immutable and named after their digest, so only ``index.json`` is ever contended: it is replaced under
-a lock, by rename, and entries of other tools are kept as they are. A kill at any instant leaves the old state.
+Blobs are immutable and named after their digest, so only ``index.json`` is ever contended: it is replaced by
+rename, under a lock, and entries of other tools are kept as they are. A kill at any instant
+leaves the old state.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Layout:
         self._root = Path(repository.path)
 
     def resolve(self, selector: str) -> Document:
-        """See ``Source.resolve``; a digest also finds what ``index.json`` does not list: children of an index."""
+        """See ``Source.resolve``; a digest also finds the children of an index, which nothing lists."""
         entries = self._index()["manifests"]
         if is_digest(selector):
             found = next((e for e in entries if e.get("digest") == selector), {"digest": selector})

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from glowplug.errors import UnavailableError
 
 CONNECT_TIMEOUT_S = 5.0
-# Silence on an open connection, not the length of a transfer; a registry that stores a pushed blob is silent too.
+# Silence on a connection, not the length of a transfer; a registry that stores a pushed blob is silent too.
 READ_TIMEOUT_S = 30.0
 # With the pauses of retry.py, a registry that refuses connections is given up after about two seconds.
 RETRIES = 3

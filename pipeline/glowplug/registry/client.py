@@ -1,0 +1,207 @@
+"""A repository in a registry, read over HTTP (OCI distribution-spec 1.1, "Pull" and "Content Discovery")."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import urljoin
+
+from glowplug.core.oci import INDEX_TYPE, MANIFEST_TYPE, Descriptor, Document
+from glowplug.core.reference import RegistryRepository, is_digest, is_tag
+from glowplug.errors import IntegrityError, NotFoundError, UnavailableError
+from glowplug.registry.authorizer import Authorizer
+from glowplug.registry.challenge import TokenRequest
+from glowplug.registry.credentials import find_credential
+from glowplug.registry.integrity import verified
+from glowplug.registry.options import Deadline, Options
+from glowplug.registry.replies import (
+    MAX_REPLY_BYTES,
+    OK,
+    REDIRECTS,
+    Reply,
+    failure,
+    json_object,
+    not_a_registry,
+)
+from glowplug.registry.retry import TransientError, retried, wait
+from glowplug.registry.transport import Transport, discard, origin_of
+
+if TYPE_CHECKING:
+    from urllib3 import BaseHTTPResponse
+
+# The image that a cache is linked to may still be in Docker's own format.
+DOCUMENT_TYPES = (
+    MANIFEST_TYPE,
+    INDEX_TYPE,
+    "application/vnd.docker.distribution.manifest.v2+json",
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+)
+
+_HUB_ALIASES = ("docker.io", "index.docker.io")
+_HUB_API = "registry-1.docker.io"
+_PAGE_TAGS = 1000
+_MAX_PAGES = 1000
+_MAX_REDIRECTS = 5
+
+
+class RegistrySource:
+    """A repository that is read; ``actions`` is what its tokens are asked for."""
+
+    def __init__(self, repository: RegistryRepository, options: Options, actions: str = "pull") -> None:
+        self.repository = repository
+        self.options = options
+        self.deadline = Deadline(options.timeout_s)
+        self.transport = Transport(options, self.deadline)
+        self.authorizer = Authorizer(
+            repository, actions, lambda: find_credential(repository, os.environ), self._fetch_token
+        )
+        scheme = "http" if options.plain_http or repository.is_loopback else "https"
+        host = _HUB_API if repository.host in _HUB_ALIASES else repository.host
+        self.origin = f"{scheme}://{host}"
+        self._base = f"{self.origin}/v2/{repository.name}"
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.transport.close()
+
+    def resolve(self, selector: str) -> Document:
+        """See ``Source.resolve``."""
+        action = f"read {self.repository}{'@' if is_digest(selector) else ':'}{selector}"
+        reply = self._get(f"{self._base}/manifests/{selector}", {"Accept": ", ".join(DOCUMENT_TYPES)}, action)
+        media_type = reply.headers.get("Content-Type", "").partition(";")[0].strip()
+        if media_type not in DOCUMENT_TYPES:
+            raise not_a_registry(reply, action)
+        document = Document(media_type, reply.body)
+        expected = selector if is_digest(selector) else reply.headers.get("Docker-Content-Digest", "")
+        if is_digest(expected) and document.digest != expected:
+            raise IntegrityError(f"cannot {action}: the bytes that came have the digest {document.digest}")
+        return document
+
+    def read_blob(self, descriptor: Descriptor) -> Iterator[bytes]:
+        """See ``Source.read_blob``; a broken connection is resumed where it broke."""
+        yield from verified(self._chunks(descriptor), descriptor)
+
+    def tags(self) -> list[str]:
+        """See ``Source.tags``."""
+        action = f"list the tags of {self.repository}"
+        url = f"{self._base}/tags/list?n={_PAGE_TAGS}"
+        found: set[str] = set()
+        for _ in range(_MAX_PAGES):
+            try:
+                reply = self._get(url, {"Accept": "application/json"}, action)
+            except NotFoundError:
+                return []
+            tags = json_object(reply, action).get("tags") or []
+            if not isinstance(tags, list) or not all(isinstance(tag, str) and is_tag(tag) for tag in tags):
+                raise not_a_registry(reply, action)
+            found.update(tags)
+            following = _next_page(reply.headers.get("Link", ""))
+            if not following:
+                return sorted(found)
+            url = urljoin(url, following)
+        raise UnavailableError(f"cannot {action}: the list has no end")
+
+    def _chunks(self, descriptor: Descriptor) -> Iterator[bytes]:
+        received_bytes = 0
+        for attempt in range(self.options.retries + 1):
+            try:
+                for chunk in self._blob_from(descriptor.digest, received_bytes):
+                    received_bytes += len(chunk)
+                    yield chunk
+            except TransientError as error:  # noqa: PERF203
+                if attempt == self.options.retries:
+                    raise
+                wait(attempt, error, self.deadline)
+            else:
+                return
+
+    def _blob_from(self, digest: str, start_bytes: int) -> Iterator[bytes]:
+        """Stream a blob from an offset on; a server may ignore the range and start over."""
+        action = f"read {self.repository}@{digest}"
+        url = f"{self._base}/blobs/{digest}"
+        response = self._open(url, {"Range": f"bytes={start_bytes}-"} if start_bytes else {})
+        try:
+            if response.status not in OK:
+                raise failure(self._reply(response, url), action)
+            resumed = response.headers.get("Content-Range", "").startswith(f"bytes {start_bytes}-")
+            skip_bytes = 0 if response.status == 206 and resumed else start_bytes
+            while chunk := self.transport.read(response, url):
+                yield chunk[skip_bytes:]
+                skip_bytes = max(0, skip_bytes - len(chunk))
+        finally:
+            response.close()
+
+    def _get(self, url: str, headers: Mapping[str, str], action: str) -> Reply:
+        """Return a successful reply with its whole body, which is small."""
+
+        def once() -> Reply:
+            reply = self._reply(self._open(url, headers), url)
+            if reply.status not in OK:
+                raise failure(reply, action)
+            return reply
+
+        return retried(once, self.options.retries, self.deadline)
+
+    def _reply(self, response: BaseHTTPResponse, url: str) -> Reply:
+        try:
+            body = bytearray()
+            while chunk := self.transport.read(response, url):
+                body += chunk
+                if len(body) > MAX_REPLY_BYTES:
+                    raise IntegrityError(
+                        f"{self.repository.host} sends more than the {MAX_REPLY_BYTES} bytes of any manifest"
+                    )
+        finally:
+            response.close()  # a connection whose body was read to its end is back in the pool already
+        return Reply(response.status, response.headers, bytes(body))
+
+    def _open(self, url: str, headers: Mapping[str, str]) -> BaseHTTPResponse:
+        """Send a GET and follow redirects; only the registry itself ever sees the credentials."""
+        for _ in range(_MAX_REDIRECTS):
+            response = self._send(url, headers)
+            location = response.headers.get("Location")
+            if response.status not in REDIRECTS or location is None:
+                return response
+            discard(response)
+            url = urljoin(url, location)
+        raise UnavailableError(f"{self.repository.host} redirects in circles")
+
+    def _send(self, url: str, headers: Mapping[str, str]) -> BaseHTTPResponse:
+        if not self.is_own(url):
+            return self.transport.send("GET", url, headers)
+        return self.authorizer.authorized(
+            lambda authorization: self.transport.send("GET", url, {**headers, **authorization}), _challenge_in
+        )
+
+    def is_own(self, url: str) -> bool:
+        """Whether a URL leads to the registry that the credentials are for."""
+        return origin_of(url) == origin_of(self.origin)
+
+    def _fetch_token(self, request: TokenRequest) -> Mapping[str, object]:
+        action = f"get a token for {self.repository}"
+
+        def once() -> Reply:
+            response = self.transport.send(request.method, request.url, request.headers, request.body)
+            reply = self._reply(response, request.url)
+            if reply.status == 404:  # says nothing about the repository
+                raise not_a_registry(reply, action)
+            if reply.status not in OK:
+                raise failure(reply, action)
+            return reply
+
+        return json_object(retried(once, self.options.retries, self.deadline), action)
+
+
+def _challenge_in(response: BaseHTTPResponse) -> str | None:
+    if response.status != 401:
+        return None
+    discard(response)
+    return response.headers.get("WWW-Authenticate", "")
+
+
+def _next_page(link: str) -> str:
+    """Return the target of ``Link: <target>; rel="next"`` (RFC 8288), which may be relative."""
+    match = re.search(r'<([^>]*)>\s*;[^,]*rel="?next"?', link)
+    return match[1] if match else ""
