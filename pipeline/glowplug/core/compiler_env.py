@@ -1,8 +1,8 @@
-"""The environment variables that torch 2.7 to 2.13 and Triton 3.3 to 3.9 read, by what they do to a cache.
+"""The environment variables that torch and Triton read, by what they do to a cache.
 
-Taken from torch/_inductor/config.py, torch/_functorch/config.py, torch/_dynamo/config.py, torch/compiler/config.py,
-triton/knobs.py and libtriton's list of what invalidates its cache. An integration test asks the installed torch and
-Triton which variables change their keys, and fails for one that is missing here.
+Taken from torch 2.13 (_inductor/config.py, _functorch/config.py, _dynamo/config.py, compiler/config.py) and
+Triton 3.9 (knobs.py, and libtriton's list of what invalidates its cache). An integration test asks the
+installed ones which variables change their keys, and fails for one that is missing here.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# The rest of Inductor's configuration. Names of TORCHINDUCTOR_ are recorded unless they are listed below, since torch
-# hashes what it is not told to leave out (torch/_inductor/config.py, _cache_config_ignore_prefix).
+# Names with these beginnings count unless they are listed below: torch hashes all of its configuration that
+# it is not told to leave out (_inductor/config.py, _cache_config_ignore_prefix).
 RECORDED_PREFIXES = ("TORCHINDUCTOR_", "AOT_INDUCTOR_", "AOTINDUCTOR_", "TRITON_HIP_USE_")
+# What else enters a key: Inductor's own without its prefix, AOTAutograd's, what decides the graph that Dynamo
+# traces, what invalidates Triton's cache or is one of its compile options.
 RECORDED = _names(
     """
     CUTEDSL_ENABLE_AUTOTUNING CUTLASS_EPILOGUE_FUSION ENABLE_PERSISTENT_TMA_MATMUL
@@ -69,7 +71,7 @@ DIAGNOSTICS = _names(
     TRITON_PARTITION_SCHEDULING_DUMP_LOOP_ONLY TRITON_PARTITION_SCHEDULING_ENABLE_DUMP_DOT USE_IR_LOC
     """
 )
-# Where caches go or come from: the capture decides that, and a remote cache would keep entries from being written.
+# Where caches go or come from: the capture decides that, and what a remote cache answers is not written down.
 REDIRECTIONS = _names(
     """
     CUDA_CACHE_PATH CUTE_DSL_CACHE_DIR DG_JIT_CACHE_DIR FLASHINFER_WORKSPACE_BASE QUACK_CACHE_DIR

@@ -220,7 +220,7 @@ def looks_secret(name: str, value: str) -> bool:
 
 
 def may_be_set(name: str, value: str) -> bool:
-    """Return whether an artifact may set this variable at a start: only what a capture could have put into it.
+    """Return whether an artifact may set this variable at a start: only what a capture could have put there.
 
     So no artifact can bring ``LD_PRELOAD`` or ``TRITON_PTXAS_PATH`` into a server's environment.
     """

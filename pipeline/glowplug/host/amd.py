@@ -24,8 +24,8 @@ class _Device:
 def read_amd(environ: Mapping[str, str], root: Path = Path("/")) -> Gpus:
     """Return the AMD GPUs that HIP will show to a process with this environment.
 
-    The name is the board's own where it has one, so that it is the same in every image; else libdrm's, else the
-    architecture. Inductor's key on ROCm holds only the latter (codecache.py, CacheBase.get_system).
+    The name is the board's own where it has one, so that it is the same in every image; else libdrm's, else
+    the architecture. Inductor's key on ROCm holds only the latter (codecache.py, CacheBase.get_system).
     """
     devices = _devices(root)
     devices = _chosen(devices, environ.get("ROCR_VISIBLE_DEVICES"))

@@ -147,7 +147,7 @@ def _package_folder(name: str, paths: Sequence[str]) -> Path | None:
 
 
 def _distribution_version(name_pattern: str, folder: Path) -> str:
-    """Read a version off the folder ``NAME-VERSION.dist-info``; importlib.metadata costs more than all the rest."""
+    """Read a version off the folder ``NAME-VERSION.dist-info``; importlib.metadata would take far longer."""
     pattern = re.compile(rf"{name_pattern}-([^-]+)(?:-.*)?\.(?:dist|egg)-info", re.IGNORECASE)
     try:
         names = sorted(path.name for path in folder.iterdir())
