@@ -63,9 +63,9 @@ class Entries:
         path = member.path
         self._require_safe(path)
         if member.size_bytes > self._limits.file_bytes:
-            raise IntegrityError(f"'{path}' is larger than {self._limits.file_bytes} bytes")
+            raise IntegrityError(f"{path!a} is larger than {self._limits.file_bytes} bytes")
         if path != FOLDER and posixpath.dirname(path) not in layer_folders:
-            raise IntegrityError(f"'{path}' comes before the folder that it is in")
+            raise IntegrityError(f"{path!a} comes before the folder that it is in")
         with self._lock:
             self._entries += 1
             count, known = self._entries, self._types.get(path)
@@ -77,7 +77,7 @@ class Entries:
         # Every layer brings the folders that it needs; anything else exists once in an artifact.
         is_shared = known is member.type is MemberType.FOLDER and path not in layer_folders
         if known is not None and not is_shared:
-            raise IntegrityError(f"'{path}' occurs twice")
+            raise IntegrityError(f"{path!a} occurs twice")
         if member.type is MemberType.FOLDER:
             layer_folders.add(path)
         elif path == FOLDER:
@@ -96,7 +96,7 @@ class Entries:
             goal = posixpath.normpath(posixpath.join(folder, target))
             if self._types.get(goal) is not MemberType.FILE or target != posixpath.relpath(goal, folder):
                 raise IntegrityError(
-                    f"the link '{path}' leads to '{target[:200]}', which is no file of the artifact"
+                    f"the link {path!a} leads to {target[:200]!a}, which is no file of the artifact"
                 )
         return dict(self._links)
 
@@ -105,8 +105,10 @@ class Entries:
         shown = path[:200]
         parts = path.split("/")
         if parts[0] != FOLDER or any(part in ("", ".", "..") for part in parts):
-            raise IntegrityError(f"an archive holds '{shown}', which is not below '{FOLDER}/'")
+            raise IntegrityError(f"an archive holds {shown!a}, which is not below '{FOLDER}/'")
+        if not path.isprintable():
+            raise IntegrityError(f"an archive holds {shown!a}, a name that cannot be shown")
         if len(parts) > limits.depth or len(path.encode()) > limits.path_bytes:
-            raise IntegrityError(f"an archive holds '{shown}', which is deeper or longer than a path may be")
+            raise IntegrityError(f"an archive holds {shown!a}, which is deeper or longer than a path may be")
         if any(len(part.encode()) > limits.name_bytes for part in parts):
-            raise IntegrityError(f"an archive holds '{shown}', which has a longer name than a file may have")
+            raise IntegrityError(f"an archive holds {shown!a}, which has a longer name than a file may have")

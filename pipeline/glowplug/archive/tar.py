@@ -98,21 +98,22 @@ def _member(block: bytes, long_names: dict[bytes, bytes]) -> Member:
         type_ = MemberType(block[156:157])
     except ValueError:
         raise IntegrityError(
-            f"an archive holds '{where}' as something other than a file, a folder or a symbolic link"
+            f"an archive holds {where!a} as something other than a file, a folder or a symbolic link"
         ) from None
     mode, size_bytes = _octal(block[100:108]), _octal(block[124:136])
     if mode & _SET_ID_BITS:
-        raise IntegrityError(f"an archive holds '{where}' with a set-id or sticky bit")
+        raise IntegrityError(f"an archive holds {where!a} with a set-id or sticky bit")
     if (size_bytes and type_ is not MemberType.FILE) or (bool(target) != (type_ is MemberType.LINK)):
         raise IntegrityError(
-            f"an archive holds '{where}' with a content or a target that its type cannot have"
+            f"an archive holds {where!a} with a content or a target that its type cannot have"
         )
     if type_ is MemberType.FOLDER:
         path = path.removesuffix(b"/")
+    executable = type_ is MemberType.FILE and bool(mode & 0o100)
     try:
-        return Member(path.decode(), type_, size_bytes, bool(mode & 0o100), target.decode())
+        return Member(path.decode(), type_, size_bytes, executable, target.decode())
     except UnicodeDecodeError:
-        raise IntegrityError(f"an archive holds '{where}', a name that is not UTF-8") from None
+        raise IntegrityError(f"an archive holds {where!a}, a name that is not UTF-8") from None
 
 
 def _split(path: bytes) -> tuple[bytes | None, bytes]:
@@ -167,7 +168,7 @@ def _pax_records(data: bytes) -> dict[bytes, bytes]:
             raise IntegrityError("an archive holds a pax header that cannot be read")
         if key not in (b"path", b"linkpath"):
             shown = key[:40].decode(errors="replace")
-            raise IntegrityError(f"an archive holds the pax header '{shown}', which artifacts do not use")
+            raise IntegrityError(f"an archive holds the pax header {shown!a}, which artifacts do not use")
         records[key] = value[:-1]
         data = data[length:]
     return records
@@ -184,7 +185,7 @@ def _long(key: bytes, short: bytes, long_names: dict[bytes, bytes]) -> bytes:
         return short
     if len(name) <= _NAME_BYTES or name[:_NAME_BYTES] != short or b"\0" in name:
         before, after = short.decode(errors="replace"), name[:200].decode(errors="replace")
-        raise IntegrityError(f"an archive renames '{before}' to '{after}'")
+        raise IntegrityError(f"an archive renames {before!a} to {after!a}")
     return name
 
 

@@ -24,7 +24,7 @@ class Kind:
         name: the kind, and its folder below the cache root.
         env: the environment variable by which the library finds that folder.
         belongs: whether a file, or a folder with all that is in it, is worth keeping.
-        is_result: whether a file is the result of a compilation, unlike what a library leaves by just starting.
+        is_result: whether a file is the result of a compilation, unlike what every start leaves.
         key: what identifies a file in another capture of the same thing; empty where that is its path.
         relocation: for a path and the kind's new absolute folder, how that file is rewritten; ``None`` where
             it holds no absolute path.

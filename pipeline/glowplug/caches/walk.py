@@ -24,7 +24,7 @@ def take_inventory(cache_root: Path) -> Inventory:
     a capture and of its copy at any other path are equal. What belongs to no kind is not listed.
 
     Raises:
-        IntegrityError: a symbolic link does not lead to a file inside, or a file name is not UTF-8.
+        IntegrityError: a symbolic link does not lead to a file inside, or a file name cannot be shown.
         GlowplugError: a file cannot be read.
     """
     try:
@@ -63,7 +63,8 @@ def _files(folder: Path, kind: Kind, prefix: str) -> Iterator[str]:
             path = prefix + item.name
             if not kind.belongs(path):
                 continue
-            _require_utf8(path)
+            if not path.isprintable():  # nor are the bytes of a name that is no UTF-8
+                raise IntegrityError(f"the cache file {path!a} has a name that cannot be shown")
             if item.is_symlink():
                 _require_inside(folder.parent, Path(item.path))
                 yield path
@@ -71,13 +72,6 @@ def _files(folder: Path, kind: Kind, prefix: str) -> Iterator[str]:
                 yield from _files(folder, kind, path + "/")
             elif item.is_file():
                 yield path
-
-
-def _require_utf8(path: str) -> None:
-    try:
-        path.encode()
-    except UnicodeEncodeError as error:
-        raise IntegrityError(f"the cache file {path!r} has a name that is not UTF-8") from error
 
 
 def _require_inside(root: Path, link: Path) -> None:
