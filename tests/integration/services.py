@@ -89,7 +89,7 @@ class RegistryService:
             try:
                 with urllib.request.urlopen(f"http://{self.host}/v2/", timeout=1):
                     return
-            except urllib.error.HTTPError:  # noqa: PERF203
+            except urllib.error.HTTPError:
                 return  # it asks for a login
             except OSError:
                 time.sleep(_POLL_S)

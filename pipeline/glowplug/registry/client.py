@@ -110,7 +110,7 @@ class RegistrySource:
                 for chunk in self._blob_from(descriptor.digest, received_bytes):
                     received_bytes += len(chunk)
                     yield chunk
-            except TransientError as error:  # noqa: PERF203
+            except TransientError as error:
                 if attempt == self.options.retries:
                     raise
                 wait(attempt, error, self.deadline)

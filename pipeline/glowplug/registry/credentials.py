@@ -122,7 +122,9 @@ def _from_entry(entry: Mapping[str, Any], path: Path) -> Credential | None:
     username, password = str(entry.get("username") or ""), str(entry.get("password") or "")
     if entry.get("auth"):
         try:
-            username, _, password = base64.b64decode(str(entry["auth"])).decode().partition(":")
+            username, _, password = (
+                base64.b64decode(str(entry["auth"]), validate=True).decode().partition(":")
+            )
         except (binascii.Error, UnicodeDecodeError) as error:
             raise DeniedError(
                 f"{path} is damaged: an 'auth' entry cannot be decoded", hint="log in again"

@@ -44,6 +44,6 @@ def retried(operation: Callable[[], T], retries: int, deadline: Deadline) -> T:
     for attempt in range(retries):
         try:
             return operation()
-        except TransientError as error:  # noqa: PERF203
+        except TransientError as error:
             wait(attempt, error, deadline)
     return operation()

@@ -23,6 +23,7 @@ class Sink(Source, Protocol):
 
         Raises:
             DeniedError: these credentials, or this user, may not write.
+            NotFoundError: the repository has to be created first (Amazon ECR).
             UnavailableError: the repository cannot be reached or written.
         """
         ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -127,8 +128,16 @@ def test_one_pull_token_serves_all_reads(serve: Serve, monkeypatch: pytest.Monke
     login(monkeypatch, "robot", "secret")
     registry = start(serve, TokenRegistry())
     with open_source(registry.script.repository()) as source:
-        for _ in range(3) -> None:
+        for _ in range(3):
             assert source.resolve("v1") == DOCUMENT
+    assert registry.granted == ["0:pull"]
+
+
+def test_threads_share_a_token(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    login(monkeypatch, "robot", "secret")
+    registry = start(serve, TokenRegistry())
+    with open_source(registry.script.repository()) as source, ThreadPoolExecutor(8) as threads:
+        assert set(threads.map(source.resolve, ["v1"] * 32)) == {DOCUMENT}
     assert registry.granted == ["0:pull"]
 
 
@@ -198,7 +207,9 @@ def test_anyone_may_have_a_token(serve: Serve) -> None:
         assert source.resolve("v1") == DOCUMENT
 
 
-def test_an_identity_token_is_exchanged(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_identity_token_is_exchanged(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     registry = start(serve, TokenRegistry())
     entry = {registry.script.host: {"identitytoken": "identity"}}
     (tmp_path / "config.json").write_text(json.dumps({"auths": entry}))
@@ -228,7 +239,7 @@ def test_a_token_server_that_is_none(serve: Serve, answer: Answer, error: type[E
     registry = TokenRegistry()
     registry.token = lambda request: answer  # type: ignore[method-assign]
     start(serve, registry)
-    with open_source(registry.script.repository()) as source, pytest.raises(error) -> None:
+    with open_source(registry.script.repository()) as source, pytest.raises(error):
         source.tags()
 
 
@@ -239,7 +250,7 @@ def test_the_right_to_pull_is_not_the_right_to_push(serve: Serve, monkeypatch: p
     start(serve, registry)
     with open_sink(registry.script.repository()) as sink:
         assert sink.resolve("v1") == DOCUMENT
-        with pytest.raises(DeniedError) -> None:
+        with pytest.raises(DeniedError):
             sink.check_push()
 
 

@@ -43,7 +43,9 @@ def in_turn(*answers: Answer) -> Callable[[Request], Answer]:
     return lambda _: left.pop(0) if len(left) > 1 else left[0]
 
 
-def test_a_redirect_leads_elsewhere_without_our_credentials(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_redirect_leads_elsewhere_without_our_credentials(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("GLOWPLUG_USERNAME", "robot")
     monkeypatch.setenv("GLOWPLUG_PASSWORD", "secret")
     storage = serve(lambda _: Answer(200, BLOB))
@@ -73,13 +75,13 @@ def test_a_relative_redirect_stays_with_the_registry(serve: Serve) -> None:
 
 def test_redirects_in_circles_end(serve: Serve) -> None:
     script = serve(lambda request: Answer(307, headers={"Location": request.path}))
-    with pytest.raises(UnavailableError, match="circles") -> None:
+    with pytest.raises(UnavailableError, match="circles"):
         read(script.repository())
 
 
 def test_a_redirect_to_plain_http_elsewhere_is_refused(serve: Serve) -> None:
     script = serve(lambda _: Answer(307, headers={"Location": "http://storage.example/blob"}))
-    with pytest.raises(DeniedError, match=r"storage\.example would not be encrypted") -> None:
+    with pytest.raises(DeniedError, match=r"storage\.example would not be encrypted"):
         read(script.repository())
 
 
@@ -99,7 +101,7 @@ def test_a_registry_that_stays_busy_is_given_up(serve: Serve) -> None:
 
 def test_a_retry_after_of_minutes_is_not_waited_for(serve: Serve) -> None:
     script = serve(lambda _: Answer(429, headers={"Retry-After": "3600"}))
-    with pytest.raises(UnavailableError, match="answers 429") -> None:
+    with pytest.raises(UnavailableError, match="answers 429"):
         resolve(script.repository())
     assert len(script.requests) == 1
 
@@ -125,7 +127,7 @@ def test_a_server_without_ranges_starts_over(serve: Serve) -> None:
 
 def test_a_connection_that_always_breaks_is_given_up(serve: Serve) -> None:
     script = serve(lambda _: Answer(200, BLOB, cut_after=100))
-    with pytest.raises(UnavailableError) -> None:
+    with pytest.raises(UnavailableError):
         read(script.repository(), Options(retries=2))
     assert len(script.requests) == 3
 
@@ -141,7 +143,7 @@ def test_a_connection_that_always_breaks_is_given_up(serve: Serve) -> None:
 )
 def test_a_body_that_is_not_the_blob(serve: Serve, body: bytes, complaint: str) -> None:
     script = serve(lambda _: Answer(200, body))
-    with pytest.raises(IntegrityError, match=complaint) -> None:
+    with pytest.raises(IntegrityError, match=complaint):
         read(script.repository())
 
 
@@ -151,7 +153,7 @@ def test_bytes_past_the_promised_size_are_not_passed_on(serve: Serve) -> None:
 
     def drain() -> None:
         with open_source(script.repository()) as source:
-            for chunk in source.read_blob(DESCRIPTOR) -> None:
+            for chunk in source.read_blob(DESCRIPTOR):
                 received.extend(chunk)
 
     with pytest.raises(IntegrityError):
@@ -163,13 +165,13 @@ def test_bytes_past_the_promised_size_are_not_passed_on(serve: Serve) -> None:
 def test_the_time_budget_ends_a_silent_server(serve: Serve, cut_after: int | None) -> None:
     first = Answer(hang=True) if cut_after is None else Answer(200, BLOB, cut_after=cut_after)
     script = serve(in_turn(first, Answer(hang=True)))
-    with pytest.raises(UnavailableError, match=r"within 0.5 s|in time") -> None:
+    with pytest.raises(UnavailableError, match=r"within 0.5 s|in time"):
         read(script.repository(), IMPATIENT)
 
 
 def test_a_dead_port(monkeypatch: pytest.MonkeyPatch) -> None:
     repository = RegistryRepository(f"127.0.0.1:{free_port()}", "acme/cache")
-    with pytest.raises(UnavailableError, match=f"cannot talk to {repository.host}: Connection refused") -> None:
+    with pytest.raises(UnavailableError, match=f"cannot talk to {repository.host}: Connection refused"):
         resolve(repository)
 
 
@@ -179,7 +181,7 @@ def test_a_proxy_is_used_but_not_for_this_machine(serve: Serve, monkeypatch: pyt
     monkeypatch.setenv("no_proxy", "inside.example")
     resolve(RegistryRepository("registry.example", "acme/cache"), options=Options(plain_http=True))
     resolve(script.repository())
-    with pytest.raises(UnavailableError) -> None:
+    with pytest.raises(UnavailableError):
         resolve(RegistryRepository("inside.example", "x"), options=Options(plain_http=True, retries=0))
     assert [r.path for r in proxy.requests] == ["http://registry.example/v2/acme/cache/manifests/v1"]
     assert proxy.requests[0].headers["proxy-authorization"] == "Basic cm9ib3Q6c0A="
@@ -189,7 +191,7 @@ def test_a_proxy_is_used_but_not_for_this_machine(serve: Serve, monkeypatch: pyt
 def test_https_to_a_server_without_it(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     script = serve(lambda _: manifest())
     monkeypatch.setattr(RegistryRepository, "is_loopback", property(lambda _: False))
-    with pytest.raises(UnavailableError, match="cannot trust") -> None:
+    with pytest.raises(UnavailableError, match="cannot trust"):
         resolve(script.repository())
     assert resolve(script.repository(), options=Options(plain_http=True)) == DOCUMENT
 
@@ -225,7 +227,7 @@ def test_a_manifest_must_match_its_digest(serve: Serve) -> None:
 
 def test_a_tagged_manifest_must_match_the_digest_that_the_registry_states(serve: Serve) -> None:
     script = serve(lambda _: manifest(Docker_Content_Digest=digest_of(b"other")))
-    with pytest.raises(IntegrityError, match=digest_of(DOCUMENT)) -> None:
+    with pytest.raises(IntegrityError, match=digest_of(DOCUMENT)):
         resolve(script.repository())
     honest = serve(lambda _: manifest(Docker_Content_Digest=digest_of(DOCUMENT)))
     assert resolve(honest.repository()) == DOCUMENT
@@ -233,7 +235,7 @@ def test_a_tagged_manifest_must_match_the_digest_that_the_registry_states(serve:
 
 def test_an_endless_manifest_is_cut_off(serve: Serve) -> None:
     script = serve(lambda _: manifest(b" " * (5 * 1024 * 1024)))
-    with pytest.raises(IntegrityError, match="more than") -> None:
+    with pytest.raises(IntegrityError, match="more than"):
         resolve(script.repository())
 
 
@@ -259,5 +261,5 @@ def test_tags_of_a_repository_without_any(serve: Serve) -> None:
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"tags":[1]}', b'{"tags":["../x"]}', b'{"tags":"a"}'])
 def test_a_tag_list_that_is_none(serve: Serve, body: bytes) -> None:
     script = serve(lambda _: Answer(200, body, {"Content-Type": "text/html"}))
-    with open_source(script.repository()) as source, pytest.raises(UnavailableError, match="no registry") -> None:
+    with open_source(script.repository()) as source, pytest.raises(UnavailableError, match="no registry"):
         source.tags()

@@ -34,7 +34,9 @@ def uploading(*puts: Answer) -> Callable[[Request], Answer]:
     return decide
 
 
-def test_an_upload_that_fails_starts_over_with_a_new_session(serve: Serve, make_artifact: MakeArtifact) -> None:
+def test_an_upload_that_fails_starts_over_with_a_new_session(
+    serve: Serve, make_artifact: MakeArtifact
+) -> None:
     script = serve(uploading(Answer(503), Answer(502), Answer(201)))
     descriptor, path = make_artifact().blobs[1]
     with open_sink(script.repository()) as sink:
@@ -83,19 +85,19 @@ def test_check_push_does_not_need_to_cancel(serve: Serve) -> None:
 
 def test_check_push_without_the_right(serve: Serve) -> None:
     script = serve(lambda _: Answer(403, b'{"errors":[{"code":"DENIED","message":"read only"}]}'))
-    with open_sink(script.repository()) as sink, pytest.raises(DeniedError, match="DENIED: read only") -> None:
+    with open_sink(script.repository()) as sink, pytest.raises(DeniedError, match="DENIED: read only"):
         sink.check_push()
 
 
 def test_a_registry_that_does_not_say_where_to_upload(serve: Serve) -> None:
     script = serve(lambda _: Answer(202))
-    with open_sink(script.repository()) as sink, pytest.raises(UnavailableError, match="where to upload") -> None:
+    with open_sink(script.repository()) as sink, pytest.raises(UnavailableError, match="where to upload"):
         sink.check_push()
 
 
 def test_a_dead_port() -> None:
     repository = RegistryRepository(f"127.0.0.1:{free_port()}", "acme/cache")
-    with open_sink(repository) as sink, pytest.raises(UnavailableError, match="Connection refused") -> None:
+    with open_sink(repository) as sink, pytest.raises(UnavailableError, match="Connection refused"):
         sink.check_push()
 
 
@@ -104,7 +106,7 @@ def test_the_time_budget_ends_a_silent_server(serve: Serve) -> None:
     with (
         open_sink(script.repository(), Options(timeout_s=0.5)) as sink,
         pytest.raises(UnavailableError, match=r"within 0.5 s|in time"),
-    ) -> None:
+    ):
         sink.check_push()
 
 
@@ -116,7 +118,9 @@ def test_a_proxy_is_used(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [r.path for r in proxy.requests] == ["http://registry.example/v2/acme/cache/manifests/v1"]
 
 
-def test_a_password_in_netrc_is_not_ours(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_password_in_netrc_is_not_ours(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     netrc = tmp_path / "netrc"
     netrc.write_text("machine 127.0.0.1 login other password other\n")
     monkeypatch.setenv("NETRC", str(netrc))
@@ -134,7 +138,7 @@ def test_a_registry_stopped_and_started_again(tmp_path: Path, make_artifact: Mak
             artifact = make_artifact()
             artifact.push(sink, "v1")
             service.stop()
-            with pytest.raises(UnavailableError) -> None:
+            with pytest.raises(UnavailableError):
                 sink.resolve("v1")
             service.start()
             assert sink.resolve("v1") == artifact.document
@@ -144,6 +148,6 @@ def test_a_registry_stopped_and_started_again(tmp_path: Path, make_artifact: Mak
 
 def test_oras_is_only_needed_to_push_to_a_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "oras", None)
-    with pytest.raises(ToolMissingError) as caught, open_sink(RegistryRepository("ghcr.io", "acme/cache")) -> None:
+    with pytest.raises(ToolMissingError) as caught, open_sink(RegistryRepository("ghcr.io", "acme/cache")):
         pass
     assert "glowplug[build]" in caught.value.hint

@@ -75,7 +75,7 @@ def test_without_the_certificate(encrypted: Script) -> None:
         source.resolve("v1")
     assert "self-signed certificate" in str(caught.value)
     assert "SSL_CERT_FILE" in caught.value.hint
-    with open_sink(encrypted.repository()) as sink, pytest.raises(UnavailableError, match="self-signed") -> None:
+    with open_sink(encrypted.repository()) as sink, pytest.raises(UnavailableError, match="self-signed"):
         sink.put_document(DOCUMENT, "v1")
     assert encrypted.requests == []
 
