@@ -13,7 +13,7 @@ from pathlib import Path
 from glowplug.boot.activate import activation
 from glowplug.boot.fetch import fetch
 from glowplug.core.facts import Facts
-from glowplug.core.reference import Reference
+from glowplug.core.reference import Reference, parse_reference
 from glowplug.errors import EngineError, GlowplugError, IntegrityError, TrustError, UsageError
 from glowplug.host.facts import gather_facts
 from glowplug.registry.options import Options
@@ -25,7 +25,7 @@ class RunRequest:
     """What the command line asks for.
 
     Attributes:
-        reference: the artifact.
+        reference: the artifact, as given: one that cannot be read must not stop the server either.
         command: what to start, with its arguments.
         destination: where the caches go; ``None`` for a new private folder.
         interpreter: the model's Python; ``None`` to take it from the command or from PATH.
@@ -33,7 +33,7 @@ class RunRequest:
         registry: timeouts and transport.
     """
 
-    reference: Reference
+    reference: str
     command: Sequence[str]
     destination: Path | None
     interpreter: Path | None
@@ -48,19 +48,39 @@ def prepare(request: RunRequest, environ: Mapping[str, str], console: Console) -
         GlowplugError: only when the request is strict.
     """
     try:
+        reference = _reference(request.reference)
         python = request.interpreter or model_interpreter(request.command, environ)
         facts = model_facts(python, {})
         destination = request.destination or private_folder(environ)
-        fetched = fetch(request.reference, facts.target, destination, request.registry, console)
+        fetched = fetch(reference, facts.target, destination, request.registry, console)
     except GlowplugError as error:
         if request.strict:
             raise
-        loud = "cache refused" if isinstance(error, (IntegrityError, TrustError)) else "no cache"
-        console.warn(f"{loud}: {error}; starting cold")
-        if error.hint:
-            console.note(error.hint)
+        _explain_cold_start(error, console)
+        return dict(environ)
+    except Exception as error:
+        if request.strict:
+            raise
+        # Whatever we overlooked: the server is what matters.
+        console.warn(f"no cache: {type(error).__name__}: {error} (please report this); starting cold")
         return dict(environ)
     return {**environ, **activation(fetched.record, fetched.path)}
+
+
+def _reference(text: str) -> Reference:
+    if not text:
+        raise UsageError(
+            "no reference was given", hint="glowplug run REFERENCE -- COMMAND..., or set GLOWPLUG_REF"
+        )
+    return parse_reference(text)
+
+
+def _explain_cold_start(error: GlowplugError, console: Console) -> None:
+    what = "cache refused" if isinstance(error, (IntegrityError, TrustError)) else "no cache"
+    console.warn(f"{what}: {error}")
+    if error.hint:
+        console.note(error.hint)
+    console.line("starting cold")
 
 
 def model_facts(interpreter: Path | None, overrides: Mapping[str, str]) -> Facts:

@@ -9,15 +9,21 @@ import click
 
 from glowplug.boot.run import RunRequest, become, prepare
 from glowplug.cli import options
-from glowplug.core.reference import parse_reference
 from glowplug.errors import UsageError
 from glowplug.report.console import Console
 
-REFERENCE_VARIABLE = "GLOWPLUG_REF"
+
+class _Launcher(click.Command):
+    """Keeps what follows the first ``--`` away from click: those are another program's words."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        place = args.index("--") if "--" in args else len(args)
+        ctx.obj = tuple(args[place + 1 :])
+        return super().parse_args(ctx, args[:place])
 
 
-@click.command(context_settings={"allow_interspersed_args": False})
-@click.argument("words", nargs=-1, metavar="[REFERENCE] -- COMMAND...", type=click.UNPROCESSED)
+@click.command(cls=_Launcher, options_metavar="[OPTIONS]")
+@click.argument("reference", required=False, envvar="GLOWPLUG_REF", metavar="[REFERENCE] -- COMMAND...")
 @click.option(
     "--dest", "destination", type=click.Path(path_type=Path),
     help="Where to put the cache; must be empty or not exist. Default: a new private folder.",
@@ -25,8 +31,10 @@ REFERENCE_VARIABLE = "GLOWPLUG_REF"
 @click.option("--strict", is_flag=True, help="End with an error instead of starting without a cache.")
 @options.interpreter
 @options.registry_options
+@click.pass_obj
 def command(
     words: tuple[str, ...],
+    reference: str | None,
     destination: Path | None,
     strict: bool,
     interpreter: Path | None,
@@ -38,24 +46,8 @@ def command(
     REFERENCE defaults to $GLOWPLUG_REF. Whatever is wrong with the cache becomes one warning, and the command starts
     without it.
     """
-    reference, words = _split(words)
-    connection = options.make_registry_options(timeout_s, plain_http)
-    request = RunRequest(parse_reference(reference), words, destination, interpreter, strict, connection)
-    become(words, prepare(request, os.environ, Console()))
-
-
-def _split(words: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """Tell the reference from the command; click has taken a ``--`` that nothing stood before."""
-    reference = os.environ.get(REFERENCE_VARIABLE, "")
-    if "--" in words:
-        place = words.index("--")
-        if place > 1:
-            raise UsageError(f"{words[1]} stands before --", hint="glowplug run REFERENCE -- COMMAND...")
-        reference, words = words[0] if place else reference, words[place + 1 :]
-    if not reference:
-        raise UsageError(
-            "no reference", hint=f"glowplug run REFERENCE -- COMMAND..., or set {REFERENCE_VARIABLE}"
-        )
     if not words:
-        raise UsageError("no command", hint="glowplug run REFERENCE -- COMMAND...")
-    return reference, words
+        raise UsageError("no command to start", hint="glowplug run REFERENCE -- COMMAND...")
+    connection = options.make_registry_options(timeout_s, plain_http)
+    request = RunRequest(reference or "", words, destination, interpreter, strict, connection)
+    become(words, prepare(request, os.environ, Console()))

@@ -30,7 +30,7 @@ class CompileWork:
         processes: Python processes that were watched.
         blind_processes: Python children started with -I, -E or -S, which the probe cannot enter.
         built: what the builds produced, by file name or kernel name, at most 20.
-        reasons: Dynamo's words for what it did not compile, at most 20.
+        reasons: Dynamo's words for what it did not compile, their first lines, at most 20.
     """
 
     builds: int = 0
@@ -143,7 +143,7 @@ def _count(event: Mapping[str, Any], counts: Counter[str], reasons: dict[str, No
         counts[known] += by
     elif group in ("graph_break", "unimplemented"):
         counts["graph_breaks"] += by
-        reasons[name] = None
+        reasons[name.partition("\n")[0]] = None
 
 
 def compile_work_from_json(value: Any) -> CompileWork:
