@@ -30,9 +30,7 @@ def staged(destination: Path) -> Iterator[Path]:
     staging: Path | None = None
     try:
         _make_parents(destination)
-        staging = Path(
-            tempfile.mkdtemp(prefix=f".{destination.name}.", suffix=".partial", dir=destination.parent)
-        )
+        staging = Path(tempfile.mkdtemp(prefix=".glowplug.", suffix=".partial", dir=destination.parent))
         yield staging
         (staging / "tree").rename(destination)
     except (ConnectionError, TimeoutError):  # the network's, passing through

@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Callable
 from threading import Lock
 
-from glowplug.archive.format import FOLDER
+from glowplug.archive.format import FOLDER, link_target
 from glowplug.archive.limits import Limits
 from glowplug.archive.tar import Member, MemberType
 from glowplug.core.oci import Descriptor
@@ -92,9 +92,8 @@ class Entries:
         if not self._types:
             raise IntegrityError("the artifact holds nothing")
         for path, target in self._links.items():
-            folder = posixpath.dirname(path)
-            goal = posixpath.normpath(posixpath.join(folder, target))
-            if self._types.get(goal) is not MemberType.FILE or target != posixpath.relpath(goal, folder):
+            goal = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+            if self._types.get(goal) is not MemberType.FILE or target != link_target(path, goal):
                 raise IntegrityError(
                     f"the link {path!a} leads to {target[:200]!a}, which is no file of the artifact"
                 )

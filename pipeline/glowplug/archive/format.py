@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import posixpath
+
 FOLDER = "glowplug"
 """The one folder below which all entries of an artifact live."""
 
@@ -20,3 +22,9 @@ def title(position: int) -> str:
     after comparing, so slashes tell apart what is one folder.
     """
     return FOLDER + "/" * position
+
+
+def link_target(path: str, goal: str) -> str:
+    """Return the text of a symbolic link at ``path`` to ``goal``, both relative to one folder."""
+    # Made absolute, since posixpath otherwise asks for the working directory, which may be gone.
+    return posixpath.relpath(f"/{goal}", f"/{posixpath.dirname(path)}")

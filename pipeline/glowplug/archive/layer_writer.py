@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import posixpath
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from glowplug.archive import tar
-from glowplug.archive.format import CONTENT_DIGEST, FOLDER, TITLE, UNPACK, title
+from glowplug.archive.format import CONTENT_DIGEST, FOLDER, TITLE, UNPACK, link_target, title
 from glowplug.archive.tar import Member, MemberType
 from glowplug.core.oci import LAYER_TYPE, Descriptor
 from glowplug.errors import GlowplugError, IntegrityError, ToolMissingError
@@ -96,8 +95,7 @@ class LayerWriter:
 
     def add_link(self, path: str, target: str) -> None:
         """Add a symbolic link from one path below ``FOLDER`` to another."""
-        relative = posixpath.relpath(target, posixpath.dirname(path))
-        self._add(Member(f"{FOLDER}/{path}", MemberType.LINK, target=relative))
+        self._add(Member(f"{FOLDER}/{path}", MemberType.LINK, target=link_target(path, target)))
 
     def finish(self, position: int) -> PackedLayer:
         """Close the archive; ``position`` tells the artifact's layers apart (see ``format.title``)."""
