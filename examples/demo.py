@@ -127,7 +127,7 @@ def predict(port: int) -> str:
 
 def call(port: int, path: str, body: dict | None = None) -> dict:
     data = json.dumps(body).encode() if body is not None else None
-    request = urllib.request.Request(  # noqa: S310 - loopback
+    request = urllib.request.Request(
         f"http://127.0.0.1:{port}{path}", data, {"Content-Type": "application/json"}
     )
     with urllib.request.urlopen(request, timeout=BOOT_TIMEOUT_S) as reply:  # noqa: S310
