@@ -74,13 +74,13 @@ def fetch(
         resolution = resolve(source, reference, host)
         record, diff_ids = read_config(source, resolution)
         total = resolution.manifest.size_bytes
-        done = 0
+        # Layers are read in several threads; each counts for itself.
+        received: dict[str, int] = {}
 
         def read(descriptor: Descriptor) -> Iterator[bytes]:
-            nonlocal done
             for chunk in source.read_blob(descriptor):
-                done += len(chunk)
-                step.progress(f"{size_text(done)} of {size_text(total)}")
+                received[descriptor.digest] = received.get(descriptor.digest, 0) + len(chunk)
+                step.progress(f"{size_text(sum(list(received.values())))} of {size_text(total)}")
                 yield chunk
 
         layers = (
