@@ -172,7 +172,8 @@ def _report(result: Mapping[str, Any], work: CompileWork) -> RunReport:
         return run_report_from_json({**result, "work": work.to_json()})
     except IntegrityError as error:
         raise ModelRunError(
-            "the model's run left a result that cannot be read", hint="see whether the model changes JSON or os"
+            "the model's run left a result that cannot be read",
+            hint="see whether the model changes JSON or os",
         ) from error
 
 

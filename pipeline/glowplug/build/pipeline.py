@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,9 @@ from glowplug.build.spec_file import load_spec
 from glowplug.caches.table import ARTIFACT_ROOT, relocation
 from glowplug.core.inventory import Inventory, inventory_from_json
 from glowplug.core.oci import MANIFEST_TYPE, Manifest, parse_manifest
-from glowplug.core.record import ANNOTATION_KEY
+from glowplug.core.record import ANNOTATION_KEY, ANNOTATION_PROOF, PROOF_COMPLETE
 from glowplug.core.reference import Reference
-from glowplug.core.spec import Overrides
+from glowplug.core.spec import Overrides, version_tag
 from glowplug.errors import EngineError, NotFoundError, ProofError
 from glowplug.host.facts import gather_facts
 from glowplug.registry.options import Options
@@ -72,7 +72,7 @@ class BuildResult:
     manifest: Manifest
     index: Reference
     targets: tuple[str, ...]
-    sealed: Sealed | None
+    sealed: Sealed | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the result for scripts."""
@@ -99,32 +99,41 @@ def build(request: BuildRequest, environ: Mapping[str, str], console: Console) -
     facts = gather_facts(interpreter, request.target_overrides)
     if not facts.target.torch:
         raise EngineError(
-            f"{interpreter} has no torch", hint="activate the model's environment, or name its Python in run.interpreter"
+            f"{interpreter} has no torch",
+            hint="activate the model's environment, or name its Python in run.interpreter",
         )
-    with work_folder() as work, open_sink(loaded.spec.artifact, request.registry) as sink:
+    with work_folder() as work:
         session = Session(loaded, facts, interpreter, environ, work, console)
         console.line(f"{session.spec.model.name} {loaded.version} for {facts.target.gpu_type}")
-        present = _find_present(sink, session)
-        if present and not request.rebuild:
-            console.line(f"{session.reference} is there already; nothing to do")
-            return _finish("present", session, sink, present, None)
-        require_caches_on(session)
-        require_compiler(session)
-        sink.check_push()
+        with open_sink(loaded.spec.artifact, request.registry) as sink:
+            present = _find_present(sink, session, request)
+            if present and not request.rebuild:
+                console.line(f"{session.reference} is there already; nothing to do")
+                return _finish("present", session, sink, present)
+            require_caches_on(session)
+            require_compiler(session)
+            sink.check_push()
         sealed = _make(session, request)
-        if present:
-            # Two captures of one thing differ in their bytes, since torch's entries are pickles, but not in their keys.
-            changed = _published_inventory(sink, present[1], work).difference(sealed.inventory)
-            if not changed:
-                console.line("the capture has the same keys as the published artifact, which stays")
-                return _finish("unchanged", session, sink, present, sealed)
-            console.note(f"keys: {len(changed.added)} new, {len(changed.removed)} gone since the published artifact")
-        _publish(session, sink, sealed)
-        return _finish("published", session, sink, (sealed.document.digest, sealed.manifest), sealed)
+        # Opened anew: the budget for the network does not include the time that the model ran.
+        with open_sink(loaded.spec.artifact, request.registry) as sink:
+            if present and not _keys_changed(session, sink, present.manifest, sealed):
+                return replace(_finish("unchanged", session, sink, present), sealed=sealed)
+            _publish(session, sink, sealed)
+            made = _Artifact(sealed.document.digest, sealed.manifest)
+            return replace(_finish("published", session, sink, made), sealed=sealed)
 
 
-def _find_present(sink: Sink, session: Session) -> tuple[str, Manifest] | None:
-    """Return the artifact that this build would make again, if there is one."""
+@dataclass(frozen=True)
+class _Artifact:
+    digest: str
+    manifest: Manifest
+
+
+def _find_present(sink: Sink, session: Session, request: BuildRequest) -> _Artifact | None:
+    """Return the artifact that this build would make again, if there is one.
+
+    One that was published with a shortfall does not count, unless a shortfall would be accepted again.
+    """
     try:
         document = sink.resolve(session.reference.selector)
     except NotFoundError:
@@ -132,7 +141,10 @@ def _find_present(sink: Sink, session: Session) -> tuple[str, Manifest] | None:
     if document.media_type != MANIFEST_TYPE:
         return None
     manifest = parse_manifest(document)
-    return (document.digest, manifest) if manifest.annotations.get(ANNOTATION_KEY) == session.key else None
+    proved = manifest.annotations.get(ANNOTATION_PROOF) == PROOF_COMPLETE or request.allow_partial
+    if manifest.annotations.get(ANNOTATION_KEY) != session.key or not proved:
+        return None
+    return _Artifact(document.digest, manifest)
 
 
 def _make(session: Session, request: BuildRequest) -> Sealed:
@@ -172,15 +184,27 @@ def _publish(session: Session, sink: Sink, sealed: Sealed) -> None:
         step.result = sealed.document.digest
 
 
-def _finish(
-    outcome: str, session: Session, sink: Sink, artifact: tuple[str, Manifest], sealed: Sealed | None
-) -> BuildResult:
-    digest, manifest = artifact
+def _finish(outcome: str, session: Session, sink: Sink, artifact: _Artifact) -> BuildResult:
     document, entries = update_index(sink, session.spec.model.name, session.loaded.version)
-    tag = str(session.reference.tag).removesuffix(f"-{session.facts.target.gpu_type}")
+    tag = version_tag(session.loaded.version)
     targets = tuple(entry.tag.removeprefix(f"{tag}-") for entry in entries)
     index = Reference(session.spec.artifact, tag=tag, digest=document.digest)
-    return BuildResult(outcome, session.reference, digest, manifest, index, targets, sealed)
+    return BuildResult(outcome, session.reference, artifact.digest, artifact.manifest, index, targets)
+
+
+def _keys_changed(session: Session, sink: Sink, published: Manifest, sealed: Sealed) -> bool:
+    """Say whether a new capture holds other keys than the published artifact.
+
+    Two captures of one thing differ in their bytes, since torch's entries are pickles, but not in their keys.
+    """
+    changed = _published_inventory(sink, published, session.work).difference(sealed.inventory)
+    if changed:
+        session.console.note(
+            f"{len(changed.added)} new keys, {len(changed.removed)} gone since the published artifact"
+        )
+    else:
+        session.console.line("the capture has the same keys as the published artifact, which stays")
+    return bool(changed)
 
 
 def _published_inventory(sink: Sink, manifest: Manifest, work: Path) -> Inventory:

@@ -16,7 +16,9 @@ from glowplug.core.proof import Demands, Proof, find_shortfalls
 from glowplug.engine.local import OTHER_UID, other_user
 
 
-def prove(session: Session, captured: Capture, layers: tuple[PackedLayer, ...], eager: ModelRun | None) -> Proof:
+def prove(
+    session: Session, captured: Capture, layers: tuple[PackedLayer, ...], eager: ModelRun | None
+) -> Proof:
     """Replay the capture under conditions that differ in everything a container start may change.
 
     The captured folder is renamed first, so that an absolute path into it cannot pass for a hit.
@@ -62,7 +64,9 @@ def prove(session: Session, captured: Capture, layers: tuple[PackedLayer, ...], 
             find_shortfalls(run.report, run.comparisons, new_entries, demands),
         )
         verdict = "same output" if all(c.equal for c in run.comparisons) else "OUTPUT DIFFERS"
-        step.result = f"first answer after {run.report.first_answer_s:.1f} s, {run.report.work.describe()}, {verdict}"
+        step.result = (
+            f"first answer after {run.report.first_answer_s:.1f} s, {run.report.work.describe()}, {verdict}"
+        )
     return proof
 
 

@@ -84,7 +84,9 @@ def architecture_of(machine: str) -> str:
     try:
         return _ARCHITECTURES[machine]
     except KeyError:
-        raise GlowplugError(f"no artifact can be made on {machine}", hint="build on x86_64 or aarch64") from None
+        raise GlowplugError(
+            f"no artifact can be made on {machine}", hint="build on x86_64 or aarch64"
+        ) from None
 
 
 def _config(record: Record, layers: tuple[PackedLayer, ...], architecture: str) -> dict[str, object]:

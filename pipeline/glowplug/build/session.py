@@ -109,7 +109,8 @@ def work_folder() -> Iterator[Path]:
         lock = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise GlowplugError(
-            f"cannot make a work folder below {parent}: {error.strerror}", hint="set TMPDIR to a place with room"
+            f"cannot make a work folder below {parent}: {error.strerror}",
+            hint="set TMPDIR to a place with room",
         ) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)

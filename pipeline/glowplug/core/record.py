@@ -25,6 +25,8 @@ ANNOTATION_FORMAT = "dev.glowplug.format"
 ANNOTATION_KEY = "dev.glowplug.key"
 ANNOTATION_MODEL = "dev.glowplug.model.name"
 ANNOTATION_VERSION = "dev.glowplug.model.version"
+ANNOTATION_PROOF = "dev.glowplug.proof"
+PROOF_COMPLETE, PROOF_PARTIAL = "complete", "partial"
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ class Record:
             **self.target.to_annotations(),
             "dev.glowplug.files": str(self.files),
             "dev.glowplug.bytes": str(self.size_bytes),
-            "dev.glowplug.proof": "complete" if proof.holds else "partial",
+            ANNOTATION_PROOF: PROOF_COMPLETE if proof.holds else PROOF_PARTIAL,
             "dev.glowplug.proof.cold-s": f"{proof.cold.first_answer_s:.2f}",
             "dev.glowplug.proof.warm-s": f"{proof.warm.first_answer_s:.2f}",
             **eager,
