@@ -1,7 +1,8 @@
 """The index of a model version: derived from the tags of its artifacts, so it can be made again at any time.
 
-OCI registries have no compare-and-swap. Two jobs that finish together may both write the index; whoever writes last
-has listed the tags last, and sees both artifacts. Nothing is lost, because the tags are the truth.
+OCI registries have no compare-and-swap, and jobs that finish together overwrite each other's index. So each writer
+lists the tags once more after it wrote, and writes again if there are others now. A job tags its artifact before it
+writes the index; hence the last writer, whoever it is, has every tag in its last list.
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ from glowplug.core.record import (
 )
 from glowplug.core.spec import version_tag
 from glowplug.core.target import target_from_annotations
-from glowplug.errors import NotFoundError
+from glowplug.errors import NotFoundError, UnavailableError
 from glowplug.registry.sink import Sink
 from glowplug.registry.source import Source
+
+# More matrix jobs than this do not finish within the same second.
+_MAX_ROUNDS = 20
 
 
 @dataclass(frozen=True)
@@ -65,15 +69,21 @@ def update_index(sink: Sink, model: str, version: str) -> tuple[Document, list[E
 
     Raises:
         NotFoundError: the version has no artifact.
+        UnavailableError: the tag keeps changing.
     """
-    entries = find_entries(sink, version)
-    if not entries:
-        raise NotFoundError(f"no artifact of version {version}", hint="glowplug build makes one")
-    document = make_index(model, version, entries)
     tag = version_tag(version)
-    if current_digest(sink, tag) != document.digest:
+    for _ in range(_MAX_ROUNDS):
+        entries = find_entries(sink, version)
+        if not entries:
+            raise NotFoundError(f"no artifact of version {version}", hint="glowplug build makes one")
+        document = make_index(model, version, entries)
+        if current_digest(sink, tag) == document.digest:
+            return document, entries
         sink.put_document(document, tag)
-    return document, entries
+    raise UnavailableError(
+        f"the index {tag} is not what was written to it, {_MAX_ROUNDS} times in a row",
+        hint="see whether something else keeps writing that tag; then run glowplug index",
+    )
 
 
 def current_digest(source: Source, tag: str) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from glowplug.build.index import update_index
+from glowplug.build.index import find_entries, update_index
 from glowplug.cli import options
 from glowplug.core.record import ANNOTATION_MODEL
 from glowplug.core.reference import parse_repository
@@ -22,8 +22,6 @@ def command(repository: str, version: str, timeout_s: float | None, plain_http: 
 
     ``build`` does this at its end; run it after several builds that finished at the same time. Prints the index's digest.
     """
-    from glowplug.build.index import find_entries  # noqa: PLC0415
-
     where = parse_repository(repository)
     with open_sink(where, options.make_registry_options(timeout_s, plain_http)) as sink:
         found = find_entries(sink, version)
@@ -32,6 +30,7 @@ def command(repository: str, version: str, timeout_s: float | None, plain_http: 
     if as_json:
         options.print_json({"digest": document.digest, "tags": [entry.tag for entry in entries]})
         return
+    console = Console()
     for entry in entries:
-        Console().line(f"{entry.tag}  {entry.descriptor.digest}")
+        console.line(f"{entry.tag}  {entry.descriptor.digest}")
     click.echo(document.digest)
