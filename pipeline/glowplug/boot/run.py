@@ -51,6 +51,8 @@ def prepare(request: RunRequest, environ: Mapping[str, str], console: Console) -
         reference = _reference(request.reference)
         python = request.interpreter or model_interpreter(request.command, environ)
         facts = model_facts(python, {})
+        for note in facts.notes:
+            console.warn(note)
         destination = request.destination or private_folder(environ)
         fetched = fetch(reference, facts.target, destination, request.registry, console)
     except GlowplugError as error:

@@ -105,6 +105,8 @@ def build(request: BuildRequest, environ: Mapping[str, str], console: Console) -
     with work_folder() as work:
         session = Session(loaded, facts, interpreter, environ, work, console)
         console.line(f"{session.spec.model.name} {loaded.version} for {facts.target.gpu_type}")
+        for note in facts.notes:
+            console.warn(note)
         with open_sink(loaded.spec.artifact, request.registry) as sink:
             present = _find_present(sink, session, request)
             if present and not request.rebuild:

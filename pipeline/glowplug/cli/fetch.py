@@ -41,7 +41,10 @@ def command(
     python = interpreter or model_interpreter(("python",), os.environ)
     facts = model_facts(python, options.parse_target_overrides(pretend))
     connection = options.make_registry_options(timeout_s, plain_http)
-    fetched = fetch(reference, facts.target, destination, connection, Console())
+    console = Console()
+    for note in facts.notes:
+        console.warn(note)
+    fetched = fetch(reference, facts.target, destination, connection, console)
     environment = activation(fetched.record, fetched.path)
     if as_json:
         options.print_json({**fetched.to_json(), "environment": environment})

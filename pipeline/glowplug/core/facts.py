@@ -17,12 +17,14 @@ class Facts:
         device_count: GPUs that the model can see; 0 on a CPU.
         driver: the GPU driver's version, empty without one.
         cpu_model: the processor's marketing name.
+        notes: what may surprise, in sentences: a driver that does not answer, GPUs of several kinds.
     """
 
     target: Target
     device_count: int = 0
     driver: str = ""
     cpu_model: str = ""
+    notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the facts as they stand in a record."""

@@ -58,7 +58,16 @@ def combine(env: PythonEnv, cpu: Cpu, gpus: Gpus, overrides: Mapping[str, str]) 
         device_count=len(gpus.gpus),
         driver=gpus.driver,
         cpu_model=cpu.model,
+        notes=_notes(gpus),
     )
+
+
+def _notes(gpus: Gpus) -> tuple[str, ...]:
+    notes = [gpus.problem] if gpus.problem else []
+    names = list(dict.fromkeys(gpu.name for gpu in gpus.gpus))
+    if len(names) > 1:
+        notes.append(f"GPUs of several kinds ({', '.join(names)}): the first visible one decides")
+    return tuple(notes)
 
 
 def _visible_gpus(env: PythonEnv) -> Gpus:

@@ -33,6 +33,15 @@ def test_the_first_of_different_gpus_decides():
     l40s = Gpu("NVIDIA L40S", "sm_89")
     found = combine(env("2.9.1+cu130", cuda="13.0"), CPU, Gpus((l40s, H100)), {})
     assert (found.target.device_name, found.device_count) == ("NVIDIA L40S", 2)
+    assert found.notes == (
+        f"GPUs of several kinds (NVIDIA L40S, {H100.name}): the first visible one decides",
+    )
+
+
+def test_what_is_wrong_with_the_gpus_is_noted():
+    problem = "the NVIDIA driver does not answer"
+    assert combine(env("2.9.1+cu130", cuda="13.0"), CPU, Gpus(problem=problem), {}).notes == (problem,)
+    assert combine(env("2.9.1+cu130", cuda="13.0"), CPU, Gpus((H100, H100)), {}).notes == ()
 
 
 def test_an_amd_target():
