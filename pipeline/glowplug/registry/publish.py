@@ -9,7 +9,6 @@ credentials come from the same places as for reading, and the bytes of manifests
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -99,9 +98,8 @@ class _OrasRegistry(oras.provider.Registry):  # type: ignore[misc]  # oras has n
     """oras-py's registry over the authorizer, the deadline and the retries of the pull client."""
 
     def __init__(self, source: RegistrySource) -> None:
-        super().__init__(hostname=source.repository.host, insecure=source.origin.startswith("http:"))
-        # It logs refusals that we report ourselves.
-        logging.getLogger("oras.logger").setLevel(logging.CRITICAL + 1)
+        scheme, _, host = source.origin.partition("://")
+        super().__init__(hostname=host, insecure=scheme == "http")
         self._source = source
         for prefix in ("https://", "http://"):
             self.session.mount(prefix, _Adapter(source))
@@ -111,7 +109,6 @@ class _OrasRegistry(oras.provider.Registry):  # type: ignore[misc]  # oras has n
     def container_of(self, repository: RegistryRepository) -> oras.container.Container:
         """Return the repository in oras' terms, past its parser, to which "localhost" is no host."""
         container = self.get_container("placeholder")
-        container.registry = self._source.origin.partition("://")[2]
         container.namespace, _, container.repository = repository.name.rpartition("/")
         return container
 

@@ -21,9 +21,13 @@ DOCUMENT = Document(MANIFEST_TYPE, encode({"schemaVersion": 2, "mediaType": MANI
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> Path:
-    """A self-signed certificate for 127.0.0.1, with its key in the same file."""
+    """The server's certificate."""
+    return self_signed(tmp_path / "certificate.pem")
+
+
+def self_signed(path: Path) -> Path:
+    """Make a certificate for 127.0.0.1, with its key in the same file."""
     openssl = find_program("openssl", package="openssl")
-    path = tmp_path / "certificate.pem"
     command = (
         f"{openssl} req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj /CN=tests"
     )
@@ -78,6 +82,15 @@ def test_without_the_certificate(encrypted: Script) -> None:
     with open_sink(encrypted.repository()) as sink, pytest.raises(UnavailableError, match="self-signed"):
         sink.put_document(DOCUMENT, "v1")
     assert encrypted.requests == []
+
+
+def test_a_named_certificate_is_the_only_one_trusted(
+    encrypted: Script, certificate: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("requests.adapters.DEFAULT_CA_BUNDLE_PATH", str(certificate))  # as if it were public
+    monkeypatch.setenv("SSL_CERT_FILE", str(self_signed(tmp_path / "other.pem")))
+    with open_sink(encrypted.repository()) as sink, pytest.raises(UnavailableError, match="cannot trust"):
+        sink.put_document(DOCUMENT, "v1")
 
 
 def test_a_certificate_file_that_is_not_there(
