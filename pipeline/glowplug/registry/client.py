@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
-from urllib.parse import urljoin
 
 from glowplug.core.oci import INDEX_TYPE, MANIFEST_TYPE, Descriptor, Document
 from glowplug.core.reference import RegistryRepository, is_digest, is_tag
@@ -26,7 +25,7 @@ from glowplug.registry.replies import (
     not_a_registry,
 )
 from glowplug.registry.retry import TransientError, retried, wait
-from glowplug.registry.transport import Transport, discard, origin_of
+from glowplug.registry.transport import Transport, discard, follow, origin_of
 
 if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse
@@ -100,7 +99,7 @@ class RegistrySource:
             following = _next_page(reply.headers.get("Link", ""))
             if not following:
                 return sorted(found)
-            url = urljoin(url, following)
+            url = follow(url, following)
         raise UnavailableError(f"cannot {action}: the list has no end")
 
     def _chunks(self, descriptor: Descriptor) -> Iterator[bytes]:
@@ -165,7 +164,7 @@ class RegistrySource:
             if response.status not in REDIRECTS or location is None:
                 return response
             discard(response)
-            url = urljoin(url, location)
+            url = follow(url, location)
         raise UnavailableError(f"{self.repository.host} redirects in circles")
 
     def _send(self, url: str, headers: Mapping[str, str]) -> BaseHTTPResponse:
@@ -183,8 +182,8 @@ class RegistrySource:
         action = f"get a token for {self.repository}"
 
         def once() -> Reply:
-            response = self.transport.send(request.method, request.url, request.headers, request.body)
-            reply = self._reply(response, request.url)
+            url = follow(self.origin, request.url)
+            reply = self._reply(self.transport.send(request.method, url, request.headers, request.body), url)
             if reply.status == 404:  # says nothing about the repository
                 raise not_a_registry(reply, action)
             if reply.status not in OK:

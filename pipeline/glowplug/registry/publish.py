@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
-from urllib.parse import urlencode, urljoin
+from urllib.parse import urlencode
 
 import oras.container
 import oras.provider
@@ -26,7 +26,7 @@ from glowplug.registry.client import RegistrySource
 from glowplug.registry.options import Options
 from glowplug.registry.replies import OK, TRANSIENT, Reply, failure
 from glowplug.registry.retry import retried
-from glowplug.registry.transport import USER_AGENT, proxy_for, unreachable
+from glowplug.registry.transport import USER_AGENT, follow, proxy_for, unreachable
 
 _OCTETS = {"Content-Type": "application/octet-stream"}
 _SEND_BYTES = 256 * 1024
@@ -161,7 +161,7 @@ class _OrasRegistry(oras.provider.Registry):  # type: ignore[misc]  # oras has n
         location = response.headers.get("Location")
         if not location:
             raise UnavailableError(f"cannot {action}: the registry does not say where to upload")
-        return urljoin(url, location)
+        return follow(url, location)
 
     def request_once(
         self, method: str, url: str, data: Any = None, headers: Mapping[str, str] | None = None

@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, urljoin, urlsplit
 
 import glowplug
 from glowplug.core.reference import RegistryRepository
@@ -141,6 +141,20 @@ def discard(response: BaseHTTPResponse) -> None:
         response.drain_conn()
     else:
         response.close()
+
+
+def follow(base: str, target: str) -> str:
+    """Return the URL to which ``base`` refers as ``target``, absolute or relative.
+
+    Raises:
+        UnavailableError: that is no URL.
+    """
+    try:
+        url = urljoin(base, target)
+        origin_of(url)
+    except ValueError as error:
+        raise UnavailableError(f"{urlsplit(base).netloc} refers to {target!r}, which is no URL") from error
+    return url
 
 
 def origin_of(url: str) -> tuple[str, str, int | None]:

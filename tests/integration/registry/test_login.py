@@ -264,6 +264,12 @@ def test_a_password_is_not_sent_to_a_token_server_without_encryption(
         source.resolve("v1")
 
 
+def test_a_token_server_without_an_address(serve: Serve) -> None:
+    script = serve(lambda _: Answer(401, headers={"WWW-Authenticate": 'Bearer realm="http://[::1"'}))
+    with open_source(script.repository()) as source, pytest.raises(UnavailableError, match="no URL"):
+        source.resolve("v1")
+
+
 def test_uploads_elsewhere_get_no_credentials(
     serve: Serve, make_artifact: MakeArtifact, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,6 +79,13 @@ def test_redirects_in_circles_end(serve: Serve) -> None:
         read(script.repository())
 
 
+@pytest.mark.parametrize("location", ["http://[::1", "http://127.0.0.1:port/", "http://127.0.0.1:99999/x"])
+def test_a_redirect_to_nowhere(serve: Serve, location: str) -> None:
+    script = serve(lambda _: Answer(307, headers={"Location": location}))
+    with pytest.raises(UnavailableError, match="no URL"):
+        read(script.repository())
+
+
 def test_a_redirect_to_plain_http_elsewhere_is_refused(serve: Serve) -> None:
     script = serve(lambda _: Answer(307, headers={"Location": "http://storage.example/blob"}))
     with pytest.raises(DeniedError, match=r"storage\.example would not be encrypted"):

@@ -12,7 +12,7 @@ from glowplug.errors import UnavailableError
 from glowplug.registry.client import RegistrySource
 from glowplug.registry.options import Deadline, Options
 from glowplug.registry.publish import _OrasRegistry
-from glowplug.registry.transport import Transport, origin_of
+from glowplug.registry.transport import Transport, follow, origin_of
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,12 @@ def test_reading_and_writing_go_to_the_same_place(
     uploads = registry.container_of(repository).upload_blob_url()
     assert f"{registry.prefix}://{uploads}" == f"{url}/blobs/uploads/"
     assert source.is_own(f"{url}/manifests/v1")
-    assert not source.is_own(url.replace("/v2/", ".evil.example/v2/"))
+
+
+def test_a_host_that_only_starts_alike_is_another_one() -> None:
+    assert not RegistrySource(RegistryRepository("ghcr.io", "x"), Options()).is_own(
+        "https://ghcr.io.evil.example/"
+    )
 
 
 @pytest.mark.parametrize(
@@ -51,6 +56,17 @@ def test_reading_and_writing_go_to_the_same_place(
 )
 def test_origins(left: str, right: str, same: bool) -> None:  # noqa: FBT001
     assert (origin_of(left) == origin_of(right)) is same
+
+
+def test_follow() -> None:
+    assert follow("https://r.example/v2/x", "/y?z=1") == "https://r.example/y?z=1"
+    assert follow("https://r.example/v2/x", "https://s.example/y") == "https://s.example/y"
+
+
+@pytest.mark.parametrize("target", ["http://[::1", "http://host:port/", "https://host:99999/"])
+def test_follow_to_nowhere(target: str) -> None:
+    with pytest.raises(UnavailableError, match=r"r\.example refers to"):
+        follow("https://r.example/v2/x", target)
 
 
 class Trickle:
