@@ -40,8 +40,9 @@ class _Field(NamedTuple):
 def load(ref: str, folder: str) -> Any:
     """The predictor (instance or function) that ``ref`` names inside ``folder``: ``predict.py:Predictor``.
 
-    As in Cog's worker, ``folder`` must be the current directory and ``''`` must lead ``sys.path`` if the
-    predictor imports its neighbours. Raises InputError if there is no such file, and what its module raises.
+    As in Cog's worker, ``folder`` must be the current directory, ``''`` must lead ``sys.path``, and no module may
+    hold ``torch`` yet: torch's cache keys name the first one that does (pickle, of ``torch.contiguous_format``).
+    Raises InputError if there is no such file, and what its module raises.
     """
     from cog.predictor import load_predictor_from_ref
 
@@ -108,13 +109,10 @@ def _metrics_scope() -> contextlib.AbstractContextManager:
 
 
 def _entry(predictor: Any) -> Callable[..., Any]:
-    """The user's own ``predict()`` or ``run()``, or the function itself.
-
-    Cog's base classes bridge each to the other. ``predict`` goes first: up to 0.16 a ``run`` beside it is any
-    method, later versions refuse a class with both.
-    """
+    """The user's own ``predict()`` or ``run()`` (Cog's base classes bridge them), or the function itself."""
     if inspect.isfunction(predictor):
         return predictor
+    # predict goes first: up to 0.16 a run beside it is any method, later versions refuse a class with both.
     for name in ("predict", "run"):
         for owner in type(predictor).__mro__:
             if name in vars(owner) and not owner.__module__.startswith("cog."):

@@ -6,8 +6,10 @@ The predictors run in a process by ``cog_predictor`` and behind Cog's real serve
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -25,79 +27,7 @@ ENVIRONMENTS = Path(__file__).parents[3] / "build" / "test-environments"
 COG_016 = ("cog==0.16.12", "pydantic<2.12")  # pydantic as it was then: 0.16 misreads newer ones
 DATA_URI = "data:text/plain;base64," + base64.b64encode(b"hello").decode()
 
-MODEL = """
-import json
-from typing import Any, List, Optional
-
-from cog import BasePredictor, Input, Path, Secret
-
-import neighbour
-
-
-class Predictor(BasePredictor):
-    def setup(self):
-        self.greeting = neighbour.GREETING
-
-    def predict(
-        self,
-        text: str = Input(description="any text", min_length=1),
-        count: int = Input(default=2, ge=1, le=5),
-        scale: float = Input(default=1),
-        bias: float = 2,
-        flag: bool = Input(default=False),
-        style: str = Input(default="plain", choices=["plain", "fancy"]),
-        names: List[str] = Input(default=["a"]),
-        image: Optional[Path] = Input(default=None, description="a picture"),
-        note: Optional[str] = Input(description="may be left out"),
-        token: Optional[Secret] = Input(default=None),
-    ) -> str:
-        seen = dict(text=text, count=count, scale=scale, bias=bias, flag=flag, style=style, names=names, note=note)
-        seen["image"] = image and [type(image).__name__, image.read_text()]
-        seen["token"] = token and token.get_secret_value()
-        return json.dumps([self.greeting, seen])
-
-
-class Awaiting(BasePredictor):
-    async def setup(self):
-        self.greeting = "hello"
-
-    async def predict(self, text: str) -> str:
-        return self.greeting + text
-
-
-class Yielding(BasePredictor):
-    def predict(self, text: str) -> Any:
-        yield from text
-
-
-class YieldingAsync(BasePredictor):
-    async def predict(self, text: str) -> Any:
-        for letter in text:
-            yield letter
-
-
-class Weighted(BasePredictor):
-    def setup(self, weights: Optional[str] = None):
-        self.weights = weights
-
-    def predict(self) -> str:
-        return str(self.weights)
-
-
-class Measuring(BasePredictor):
-    def predict(self) -> str:
-        try:
-            from cog import current_scope
-        except ImportError:
-            self.record_metric("tokens", 3)
-        else:
-            current_scope().record_metric("tokens", 3)
-        return "measured"
-
-
-def paint(text: str, n: int = Input(default=2)) -> str:
-    return text * n
-"""
+PREDICTORS = Path(__file__).parent / "predictors"
 
 # Reads cases [[ref, inputs], ...] from stdin, writes what each gives.
 DRIVER = """
@@ -145,17 +75,20 @@ def python(request):
 def folder(tmp_path_factory):
     """A folder as Cog users have it."""
     folder = tmp_path_factory.mktemp("model")
+    shutil.copytree(PREDICTORS, folder, dirs_exist_ok=True)
     (folder / "cog.yaml").write_text("predict: model.py:Predictor\n")
-    (folder / "model.py").write_text(MODEL)
-    (folder / "neighbour.py").write_text("GREETING = 'hello'\n")
     (folder / "picture.txt").write_text("pixels")
     return folder
 
 
-@pytest.fixture(scope="module")
-def environ(python):
+def cog_environ(python):
     """Cog starts its worker as ``python``, the first on PATH."""
     return {**os.environ, "PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}", "COG_WEIGHTS": ""}
+
+
+@pytest.fixture(scope="module")
+def environ(python):
+    return cog_environ(python)
 
 
 @pytest.fixture
@@ -178,6 +111,12 @@ def answers_of(python, folder, environ):
 @pytest.fixture(scope="module")
 def served(python, folder, environ):
     """Ask Cog's own server, started in the folder."""
+    with serving(python, folder, "model.py:Predictor", environ) as ask:
+        yield ask
+
+
+@contextlib.contextmanager
+def serving(python, folder, ref, environ):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -187,7 +126,7 @@ def served(python, folder, environ):
         server = subprocess.Popen(
             [python, "-m", "cog.server.http"],
             cwd=folder,
-            env={**environ, "PORT": str(port), "COG_PREDICT_TYPE_STUB": "model.py:Predictor"},
+            env={**environ, "PORT": str(port), "COG_PREDICT_TYPE_STUB": ref},
             stdout=stream,
             stderr=subprocess.STDOUT,
         )
@@ -244,6 +183,22 @@ def test_predictor_sees_what_it_would_see_behind_the_server(answers_of, served):
 
     assert in_process == [served(inputs) for inputs in requests]  # as text, in which 3 and 3.0 differ
     assert json.loads(in_process[2])[1]["image"] == ["Path", "hello"]
+
+
+def test_torch_keys_are_those_of_the_server(tmp_path):
+    # torch pickles tensor metadata into its keys, and pickle finds torch.contiguous_format through the first module
+    # that holds ``torch``: the predictor's, unless something imported torch before it.
+    shutil.copy(PREDICTORS / "keys.py", tmp_path)
+    environ = cog_environ(Path(sys.executable))
+    output = checked(
+        *(sys.executable, "-c", DRIVER, cog_predictor.__file__),
+        input='[["keys.py:Predictor", {}]]',
+        cwd=tmp_path,
+        env=environ,
+    )
+
+    with serving(sys.executable, tmp_path, "keys.py:Predictor", environ) as ask:
+        assert json.loads(output.splitlines()[-1]) == [ask({})]
 
 
 def test_kinds_of_predictors(answers_of):
