@@ -6,121 +6,45 @@ Each event is one JSON line, written at once with a single O_APPEND write to a f
 ``os._exit`` loses nothing. Nothing here may raise into the model.
 """
 
-import collections
 import functools
+import itertools
 import json
 import os
-import re
-import shlex
 import subprocess
 import sys
 import threading
 import time
 
+from _glowplug_commands import classify, is_blind
+from _glowplug_counters import RecordingCounters
+
 FOLDER_VARIABLE = "GLOWPLUG_PROBE_DIR"
-
-# Counter groups of torch/_dynamo/utils.py whose changes are events; None takes every name of the group.
-WATCHED_COUNTERS = {
-    "inductor": ("fxgraph_cache_hit", "fxgraph_cache_miss", "fxgraph_cache_bypass", "fxgraph_cache_write_error"),
-    "aot_autograd": (
-        "autograd_cache_hit", "autograd_cache_miss", "autograd_cache_bypass", "autograd_cache_guard_miss",
-    ),
-    "frames": ("total", "ok"),
-    "stats": ("unique_graphs",),
-    "graph_break": None,
-    "unimplemented": None,
-}  # fmt: skip
-
-_COMPILER = re.compile(
-    r"(?:.+-)?(?:g\+\+|gcc|cc|c\+\+|clang|clang\+\+|icx|icpx|nvcc|ptxas|cicc|nvlink|fatbinary|hipcc|amdclang(?:\+\+)?|ninja)"
-    r"(?:-\d+(?:\.\d+)*)?"
-)
-_LAUNCHERS = ("ccache", "sccache", "distcc", "env", "nice", "time", "exec")
-_SHELLS = ("sh", "bash", "dash")
-_QUERY_FLAGS = (
-    "--version",
-    "-dumpversion",
-    "-dumpmachine",
-    "-dumpspecs",
-    "--help",
-    "-###",
-    "-E",
-    "-fsyntax-only",
-)
-_INPUT_SUFFIXES = (
-    ".c", ".cc", ".cpp", ".cxx", ".cu", ".hip", ".h", ".hpp", ".s", ".S", ".ptx", ".ll", ".bc", ".o", ".a", ".so",
-)  # fmt: skip
-_BLINDING_FLAGS = re.compile(r"-[a-zA-Z]*[IES][a-zA-Z]*")
-
-
-def classify(argv):
-    """Say what a command line compiles.
-
-    Returns ``(tool, role, output)`` with role ``build`` or ``query`` (a version, a search path, preprocessing: nothing
-    is produced that a cache would hold), or ``None`` when it is no compiler.
-    """
-    words = [os.fsdecode(word) for word in argv]
-    while words and (os.path.basename(words[0]) in _LAUNCHERS or re.match(r"[A-Za-z_]\w*=", words[0])):
-        words = words[1:]
-    if not words:
-        return None
-    tool = os.path.basename(words[0])
-    if tool in _SHELLS and "-c" in words[1:-1]:
-        return _classify_shell(words[words.index("-c") + 1])
-    if not _COMPILER.fullmatch(tool):
-        return None
-    rest = words[1:]
-    output = rest[rest.index("-o") + 1] if "-o" in rest[:-1] else ""
-    if tool.startswith("ninja"):
-        return tool, "query" if "--version" in rest else "build", output
-    asks = any(word in _QUERY_FLAGS or word.startswith("-print-") for word in rest)
-    has_input = output or any(
-        word.endswith(_INPUT_SUFFIXES) or word[:1] == "@" or word == "-" for word in rest
-    )
-    return tool, "build" if has_input and not asks else "query", output
-
-
-def _classify_shell(script):
-    found = None
-    for command in re.split(r"&&|\|\||[;|\n]", script):
-        try:
-            words = shlex.split(command)
-        except ValueError:
-            words = command.split()
-        result = classify(words)
-        if result and (found is None or result[1] == "build"):
-            found = result
-    return found
+_HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Log:
-    """Appends events to ``<folder>/<pid>.jsonl``; follows forks."""
+    """Appends events to ``<folder>/<pid>.jsonl``."""
 
     def __init__(self, folder):
-        self._folder = folder
-        self._fd = None
-        self._serial = 0
-        os.register_at_fork(after_in_child=self._forget)
-
-    def _forget(self):
-        self._fd = None
+        self.folder = folder
+        self._serials = itertools.count(1)
 
     def write(self, event, **fields):
         """Write one event; give back its id. Never raises."""
-        self._serial += 1
-        event_id = "%d-%d" % (os.getpid(), self._serial)
-        record = {"event": event, "id": event_id, "t": round(time.time(), 4)}
-        record.update(fields)
-        line = (json.dumps(record, default=str) + "\n").encode()
-        for _ in range(2):  # the second time after the model closed our descriptor
+        event_id = "%d-%d" % (os.getpid(), next(self._serials))
+        try:
+            record = {"event": event, "id": event_id, "t": round(time.time(), 4)}
+            record.update(fields)
+            line = (json.dumps(record, default=str) + "\n").encode()
+            path = os.path.join(self.folder, "%d.jsonl" % os.getpid())
+            # Opened for every event: a model that closes all descriptors may own the number of ours by then.
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
             try:
-                if self._fd is None:
-                    path = os.path.join(self._folder, "%d.jsonl" % os.getpid())
-                    self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-                os.write(self._fd, line)
-                break
-            except OSError:
-                self._fd = None
+                os.write(fd, line)
+            finally:
+                os.close(fd)
+        except Exception:
+            pass
         return event_id
 
 
@@ -153,26 +77,14 @@ class ProcessWatch:
 
     @_quiet
     def _note(self, argv):
-        if isinstance(argv, (str, bytes, os.PathLike)):
-            argv = ["sh", "-c", os.fsdecode(argv)]
         argv = [os.fsdecode(word) for word in argv]
-        self._note_blind(argv)
+        if is_blind(argv):
+            self._log.write("blind", argv=argv[:4])
         found = classify(argv)
         if found is None:
             return None
         tool, role, output = found
         return self._log.write("tool", tool=tool, role=role, output=os.path.basename(output))
-
-    def _note_blind(self, argv):
-        """Note a Python that will not load the probe (-I, -E, -S): what it compiles stays unseen."""
-        if re.fullmatch(r"python[\d.]*", os.path.basename(argv[0] if argv else "")) is None:
-            return
-        for word in argv[1:]:
-            if not word.startswith("-") or word in ("-c", "-m"):
-                return
-            if _BLINDING_FLAGS.fullmatch(word):
-                self._log.write("blind", argv=argv[:4])
-                return
 
     @_quiet
     def _end(self, process):
@@ -187,6 +99,21 @@ class ProcessWatch:
                 returncode=process.returncode,
             )
 
+    def _with_probe(self, env):
+        """Return the environment of a child, with the probe in it.
+
+        Torch makes PYTHONPATH anew from sys.path for its compile workers (torch/_inductor/utils.py,
+        python_subprocess_env), and there the probe's folder is missing on purpose.
+        """
+        try:
+            path = env.get("PYTHONPATH", "")
+            if _HERE not in path.split(os.pathsep) or not env.get(FOLDER_VARIABLE):
+                path = os.pathsep.join([_HERE, path] if path else [_HERE])
+                return {**env, "PYTHONPATH": path, FOLDER_VARIABLE: self._log.folder}
+        except Exception:  # an environment of an unusual kind is the real function's to judge
+            pass
+        return env
+
     def _wrap_popen(self):
         watch, popen = self, subprocess.Popen
         real_init, real_wait, real_poll = popen.__init__, popen.wait, popen.poll
@@ -194,12 +121,19 @@ class ProcessWatch:
         @functools.wraps(real_init)
         def init(process, args, *rest, **kwargs):
             started = time.monotonic()
-            event_id = watch._note(args)
+            if not isinstance(args, (str, bytes, os.PathLike)):
+                args = list(args)  # an iterator can be read only once
+            if len(rest) < _ENV_PLACE:
+                env = watch._with_probe(os.environ if kwargs.get("env") is None else kwargs["env"])
+                if env is not os.environ:
+                    kwargs["env"] = env
             watch._inside.popen = True
             try:
                 real_init(process, args, *rest, **kwargs)
             finally:
                 watch._inside.popen = False
+            # It runs: a command that is not there never compiled anything.
+            event_id = watch._note(_popen_argv(args, kwargs))
             if event_id:
                 process._glowplug = (event_id, started)
 
@@ -223,50 +157,41 @@ class ProcessWatch:
         watch, real = self, getattr(os, name)
 
         @functools.wraps(real)
-        def call(first, *rest, **kwargs):
+        def call(*args, **kwargs):
             if not getattr(watch._inside, "popen", False):  # subprocess itself may use posix_spawn
-                watch._note(first if name == "system" else rest[0] if rest else [first])
-            return real(first, *rest, **kwargs)
+                watch._note(_os_argv(name, args, kwargs) or ())
+                if len(args) > 2:
+                    args = (*args[:2], watch._with_probe(args[2]), *args[3:])
+                elif "env" in kwargs:
+                    kwargs["env"] = watch._with_probe(kwargs["env"])
+            return real(*args, **kwargs)
 
         setattr(os, name, call)
 
 
-class _RecordingCounter(collections.Counter):
-    """One group of torch's counters; each rise becomes an event."""
-
-    group = None
-    log = None
-
-    def __setitem__(self, name, value):
-        by = value - self.get(name, 0)
-        super().__setitem__(name, value)
-        watched = WATCHED_COUNTERS.get(self.group, ())
-        if self.log is not None and by > 0 and (watched is None or name in watched):
-            self.log.write("counter", group=self.group, name=str(name)[:300], by=by)
+# Popen's parameters between ``args`` and ``env``.
+_ENV_PLACE = 10
 
 
-class _RecordingCounters(collections.defaultdict):
-    """Stands in for ``torch._dynamo.utils.counters``, a defaultdict of Counters."""
+@_quiet
+def _popen_argv(args, kwargs):
+    if isinstance(args, (str, bytes, os.PathLike)):
+        return ["sh", "-c", args]
+    if kwargs.get("shell"):
+        return ["sh", "-c", *args]
+    return [kwargs.get("executable") or args[0], *args[1:]]
 
-    def __init__(self, log):
-        super().__init__(collections.Counter)
-        self._log = log
 
-    def __missing__(self, group):
-        self[group] = collections.Counter()
-        return self[group]
-
-    def __setitem__(self, group, counter):
-        # torch also puts back a copy that it took (_inductor/pattern_matcher.py, lazy_init): it has to go on recording.
-        if not isinstance(counter, _RecordingCounter) or counter.log is None:
-            recording = _RecordingCounter(counter)
-            recording.group, recording.log = group, self._log
-            counter = recording
-        super().__setitem__(group, counter)
+@_quiet
+def _os_argv(name, args, kwargs):
+    if name == "system":
+        return ["sh", "-c", args[0] if args else kwargs["command"]]
+    # The program, not the name that it is told of itself.
+    return [args[0] if args else kwargs["path"], *(args[1] if len(args) > 1 else kwargs["argv"])[1:]]
 
 
 def _watch_counters(module, log):
-    module.counters = _RecordingCounters(log)
+    module.counters = RecordingCounters(log)
 
 
 def _watch_triton(module, log):
@@ -304,21 +229,25 @@ class ImportWatch:
                 continue
             spec = finder.find_spec(name, path, target)
             if spec is not None:
-                self._wrap(spec.loader, hook)
+                self._wrap(spec, hook)
                 return spec
         return None
 
-    def _wrap(self, loader, hook):
-        real, log = loader.exec_module, self._log
+    def _wrap(self, spec, hook):
+        log = self._log
+        try:
+            real = spec.loader.exec_module
 
-        def exec_module(module):
-            real(module)
-            try:
-                hook(module, log)
-            except Exception as error:
-                log.write("probe_error", where=module.__name__, error=repr(error))
+            def exec_module(module):
+                real(module)
+                try:
+                    hook(module, log)
+                except Exception as error:
+                    log.write("probe_error", where=module.__name__, error=repr(error))
 
-        loader.exec_module = exec_module
+            spec.loader.exec_module = exec_module
+        except Exception as error:
+            log.write("probe_error", where=spec.name, error=repr(error))
 
 
 def start():
@@ -326,7 +255,7 @@ def start():
     folder = os.environ.get(FOLDER_VARIABLE)
     if not folder or not os.path.isdir(folder):
         return
-    log = Log(folder)
+    log = Log(os.path.abspath(folder))
     log.write(
         "process", argv=[str(word) for word in getattr(sys, "orig_argv", sys.argv)[:4]], parent=os.getppid()
     )

@@ -8,14 +8,18 @@ import sys
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def _start_probe():
-    spec = importlib.util.spec_from_file_location(
-        "_glowplug_probe", os.path.join(_HERE, "_glowplug_probe.py")
-    )
+def _load(name):
+    spec = importlib.util.spec_from_file_location(name, os.path.join(_HERE, name + ".py"))
     module = importlib.util.module_from_spec(spec)
-    sys.modules["_glowplug_probe"] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
-    module.start()
+    return module
+
+
+def _start_probe():
+    _load("_glowplug_commands")
+    _load("_glowplug_counters")
+    _load("_glowplug_probe").start()
 
 
 def _chain():
