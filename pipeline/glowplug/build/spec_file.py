@@ -76,6 +76,7 @@ def load_spec(path: Path, environ: Mapping[str, str], overrides: Overrides | Non
     origins: dict[Setting, Origin] = {
         setting: settled[setting].origin if setting in settled else "spec" for setting in SETTINGS
     }
+    _require_dir(spec, document, folder)
     version = _version(spec, document, folder, environ)
     if origins["artifact"] == "spec":
         spec = replace(spec, artifact=_anchored(spec.artifact, folder))
@@ -84,6 +85,13 @@ def load_spec(path: Path, environ: Mapping[str, str], overrides: Overrides | Non
 
 def _read_cog(spec_folder: Path, folder: str) -> CogConfig:
     return read_cog(spec_folder / folder)
+
+
+def _require_dir(spec: Spec, document: Document, folder: Path) -> None:
+    workload = spec.run.workload
+    if not (folder / workload.dir).is_dir():
+        message = f"{document.place('run.dir')}: there is no folder {folder / workload.dir}"
+        raise SpecError(message, hint="run.dir is relative to the folder of the spec")
 
 
 def _anchored(repository: Repository, folder: Path) -> Repository:
