@@ -23,8 +23,8 @@ COMMANDS = {
     "run": "Fetch, set the environment, and start a command.",
 }
 
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _INTERRUPTED = 130
-_BUG = 1
 
 
 class _LazyGroup(click.Group):
@@ -56,7 +56,9 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code."""
     console = Console()
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in _INTERRUPTS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, _interrupt)
     try:
         cli.main(arguments, standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -70,18 +72,16 @@ def run(arguments: list[str]) -> int:
         console.error(str(error), error.hint)
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        console.error("interrupted; no tag was moved")
+        console.error("interrupted", "start it again; nothing half-written is left or published")
         return _INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read our output has seen enough; a second write at exit must not complain either.
-        sys.stdout = None
-        return 0
     except OSError as error:
-        console.error(f"{error.strerror or error}: {error.filename or 'the system refused'}")
-        return _BUG
+        console.error(f"{error.filename or 'the system'}: {error.strerror or error}", GlowplugError.next_step)
+        return GlowplugError.exit_code
     return 0
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    """Let a CI system's SIGTERM clean up as Ctrl-C does."""
+    """Clean up as after Ctrl-C; CI systems send SIGINT, then SIGTERM, and the second must not stop the cleaning."""
+    for number in _INTERRUPTS:
+        signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt

@@ -59,4 +59,4 @@ def command(
     if as_json:
         options.print_json(result.to_json())
     else:
-        click.echo(f"{result.reference}@{result.digest}")
+        options.print_result(f"{result.reference}@{result.digest}")

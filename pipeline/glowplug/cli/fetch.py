@@ -49,5 +49,4 @@ def command(
     if as_json:
         options.print_json({**fetched.to_json(), "environment": environment})
         return
-    for name, value in environment.items():
-        click.echo(f"{name}={value}")
+    options.print_result("\n".join(f"{name}={value}" for name, value in environment.items()))

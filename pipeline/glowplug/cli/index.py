@@ -33,4 +33,4 @@ def command(repository: str, version: str, timeout_s: float | None, plain_http: 
     console = Console()
     for entry in entries:
         console.line(f"{entry.tag}  {entry.descriptor.digest}")
-    click.echo(document.digest)
+    options.print_result(document.digest)

@@ -23,4 +23,4 @@ def command(reference: Reference, timeout_s: float | None, plain_http: bool, as_
     if as_json:
         options.print_json({"reference": str(reference), "artifacts": [a.to_json() for a in artifacts]})
     else:
-        click.echo(inspect_text(reference, artifacts))
+        options.print_result(inspect_text(reference, artifacts))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -82,6 +83,14 @@ interpreter = click.option(
 )
 
 
+def print_result(text: str) -> None:
+    """Print a result on stdout. A reader who has seen enough is no failure: the work is done."""
+    try:
+        click.echo(text)
+    except BrokenPipeError:
+        sys.stdout = None  # or the interpreter complains when it flushes at its end
+
+
 def print_json(value: Any) -> None:
-    """Print a result for scripts."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    """Print a result for scripts, in ASCII, which every locale can encode."""
+    print_result(json.dumps(value, indent=2))

@@ -16,11 +16,11 @@ _HEARTBEAT_S = 30.0
 
 
 class Console:
-    """Talks to people on stderr. Stdout belongs to data."""
+    """Talks to people on stderr, as long as it is there: nobody listening is no reason to stop."""
 
     def __init__(self, stream: TextIO | None = None, environ: Mapping[str, str] = os.environ) -> None:
-        self._stream = stream or sys.stderr
-        self._live = self._stream.isatty() and environ.get("TERM") != "dumb"
+        self._stream: TextIO | None = stream or sys.stderr  # None when it is closed
+        self._live = self._stream is not None and self._stream.isatty() and environ.get("TERM") != "dumb"
         self._colour = self._live and not environ.get("NO_COLOR")
         self._status = ""
         self._last_beat = 0.0
@@ -35,7 +35,7 @@ class Console:
         """Say one thing."""
         with self._lock:
             self._clear()
-            print(text, file=self._stream, flush=True)
+            self._write(f"{text}\n")
 
     def note(self, text: str) -> None:
         """Say something that most readers may skip."""
@@ -57,11 +57,10 @@ class Console:
             if self._live:
                 self._clear()
                 self._status = text[: max(20, _width() - 1)]
-                self._stream.write(self._status)
-                self._stream.flush()
+                self._write(self._status)
             elif time.monotonic() - self._last_beat > _HEARTBEAT_S:
                 self._last_beat = time.monotonic()
-                print(f"  {text}", file=self._stream, flush=True)
+                self._write(f"  {text}\n")
 
     @contextmanager
     def step(self, name: str) -> Iterator[Step]:
@@ -80,8 +79,17 @@ class Console:
 
     def _clear(self) -> None:
         if self._status:
-            self._stream.write("\r" + " " * len(self._status) + "\r")
+            self._write("\r" + " " * len(self._status) + "\r")
             self._status = ""
+
+    def _write(self, text: str) -> None:
+        if self._stream is None:
+            return
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except OSError:  # the reader of a pipe is gone, or a log's disk is full
+            self._stream = sys.stderr = None  # or the interpreter complains when it flushes at its end
 
 
 class Step:
