@@ -16,6 +16,7 @@ import sys
 import time
 import traceback
 
+_MAX_ERROR_CHARS = 2000
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -208,6 +209,7 @@ def run(job, result):
     result.data["imported_at_s"] = _elapsed_s()
     model.setup()
     result.data["ready_at_s"] = _elapsed_s()
+    result.write()
     answers = []
     for index in range(len(job["inputs"])):
         answer, entry = _run_input(model, job, index, outputs)
@@ -235,9 +237,9 @@ def main():
     try:
         run(job, result)
     except BaseException as error:
-        result.data["error"] = "%s: %s" % (type(error).__name__, error)
-        traceback.print_exc()
+        result.data["error"] = ("%s: %s" % (type(error).__name__, error))[:_MAX_ERROR_CHARS]
         result.write()
+        traceback.print_exc()
         return 1
     result.write()
     return 0

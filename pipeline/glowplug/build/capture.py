@@ -5,18 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from glowplug.build.leaks import require_absent
 from glowplug.build.model_run import ModelRun, Place, run_model
 from glowplug.build.session import Session
 from glowplug.caches.table import KINDS
 from glowplug.caches.walk import take_inventory
-from glowplug.core.contract import environment_contract, looks_secret, recorded
+from glowplug.core.contract import environment_contract, recorded
 from glowplug.core.diagnosis import switched_off, why_nothing
 from glowplug.core.inventory import Inventory
-from glowplug.errors import EngineError, GlowplugError, ModelRunError, NothingCapturedError
+from glowplug.errors import EngineError, ModelRunError, NothingCapturedError
 from glowplug.report.console import size_text
-
-# Values shorter than this occur in binaries by chance.
-_MIN_SECRET_LENGTH = 8
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,10 @@ def capture(session: Session, created: str) -> Capture:
         if not any(KINDS[entry.kind].is_entry(entry) for entry in inventory.files):
             diagnosis = why_nothing(run.report.work, compiler_loaded=bool(run.torch.get("compiled")))
             raise NothingCapturedError(f"nothing was captured: {diagnosis.reason}", hint=diagnosis.hint)
-        _require_no_secret(session, cache_root, inventory)
+        # torch copies parts of the environment into its entries.
+        for entry in inventory.files:
+            content = (cache_root / entry.path).read_bytes()
+            require_absent(session.secrets, content, f"the captured file {entry.path}")
         step.result = (
             f"first answer after {run.report.first_answer_s:.1f} s, {run.report.work.describe()}; "
             f"{len(inventory.files)} files, {size_text(inventory.size_bytes)}"
@@ -108,21 +109,3 @@ def _require_agreement(session: Session, run: ModelRun) -> None:
                 f"but torch says '{said}'",
                 hint="see whether the model switches interpreters or hides devices; otherwise please report this",
             )
-
-
-def _require_no_secret(session: Session, cache_root: Path, inventory: Inventory) -> None:
-    """Look for values of secrets in what will be published: torch copies parts of the environment into entries."""
-    allowed = session.spec.run.secrets
-    secrets = {
-        name: value.encode()
-        for name, value in session.environ.items()
-        if len(value) >= _MIN_SECRET_LENGTH and (name in allowed or looks_secret(name, value))
-    }
-    for entry in inventory.files:
-        content = (cache_root / entry.path).read_bytes()
-        for name, value in secrets.items():
-            if value in content:
-                raise GlowplugError(
-                    f"the value of {name} is in the captured file {entry.path}; nothing was published",
-                    hint="keep it out of the traced code and out of variables named *TORCH*, *INDUCTOR* or *TRITON*",
-                )

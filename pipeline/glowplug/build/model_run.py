@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from glowplug.build.leaks import masked
 from glowplug.build.session import Session
 from glowplug.caches.table import environment
 from glowplug.core.compile_work import CompileWork, parse_events, summarize
@@ -103,19 +104,21 @@ def model_environment(session: Session, place: Place, folder: JobFolder) -> dict
         data = Path(kept.get("HOME", "/nonexistent")) / below_home
         if name not in kept and data.is_dir():
             kept[name] = str(data)
-    inherited = [kept["PYTHONPATH"]] if kept.get("PYTHONPATH") else []
-    path = kept.get("PATH", os.defpath)
-    return {
+    wanted = {
         **kept,
         **environment_contract(session.facts.target),
         **spec.environment,
         **{name: session.environ[name] for name in spec.secrets if name in session.environ},
         **place.extra_env,
+    }
+    modules = [wanted["PYTHONPATH"]] if wanted.get("PYTHONPATH") else []
+    return {
+        **wanted,
         **environment(place.cache_root),
         # Cog's server, and torch's workers, start whatever `python` means.
-        "PATH": f"{session.interpreter.parent}{os.pathsep}{path}",
+        "PATH": f"{session.interpreter.parent}{os.pathsep}{wanted.get('PATH', os.defpath)}",
         "TMPDIR": str(folder.path / "tmp"),
-        "PYTHONPATH": os.pathsep.join([str(folder.path / "agent" / "probe"), *inherited]),
+        "PYTHONPATH": os.pathsep.join([str(folder.path / "agent" / "probe"), *modules]),
         "PYTHONUNBUFFERED": "1",
         "GLOWPLUG_PROBE_DIR": str(folder.events),
     }
@@ -123,8 +126,8 @@ def model_environment(session: Session, place: Place, folder: JobFolder) -> dict
 
 def read_compile_work(events: Path) -> CompileWork:
     """Sum up what every process of a run wrote."""
-    lines = [line for file in sorted(events.glob("*.jsonl")) for line in file.read_text("utf-8").splitlines()]
-    return summarize(parse_events(lines))
+    texts = [file.read_text("utf-8", errors="replace") for file in sorted(events.glob("*.jsonl"))]
+    return summarize(parse_events(line for text in texts for line in text.splitlines()))
 
 
 def _prepare(session: Session, place: Place, folder: JobFolder) -> None:
@@ -185,8 +188,9 @@ def _failure(
     where = f"at inputs[{answered}]" if "ready_at_s" in result else "before it was ready"
     tail = last_lines(folder.log)
     log = f"\n{_indented(tail)}" if tail else ""
+    message = f"{session.shown_workload} failed in the {place.name} run {where}: {said}{log}"
     return ModelRunError(
-        f"{session.shown_workload} failed in the {place.name} run {where}: {said}{log}",
+        masked(message, session.secrets),
         hint="run it by itself first: it fails without glowplug's caches too, or tell us",
     )
 

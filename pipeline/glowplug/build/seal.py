@@ -12,6 +12,7 @@ from glowplug import __version__
 from glowplug.archive.layer_writer import PackedLayer
 from glowplug.archive.pack import pack_files
 from glowplug.build.capture import Capture
+from glowplug.build.leaks import require_absent
 from glowplug.build.session import Session
 from glowplug.core.inventory import Inventory
 from glowplug.core.oci import CONFIG_TYPE, Descriptor, Document, Manifest, digest_of, encode
@@ -42,7 +43,11 @@ class Sealed:
 
 
 def seal(session: Session, captured: Capture, layers: tuple[PackedLayer, ...], proof: Proof) -> Sealed:
-    """Describe the artifact and close it; equal arguments give equal digests."""
+    """Describe the artifact and close it; equal arguments give equal digests.
+
+    Raises:
+        GlowplugError: a secret is in what would be published.
+    """
     target = session.facts.target
     record = Record(
         model=session.spec.model.name,
@@ -63,6 +68,8 @@ def seal(session: Session, captured: Capture, layers: tuple[PackedLayer, ...], p
     )
     out_dir = session.work / "packed"
     files = {"record.json": encode(record.to_json()), "inventory.json": encode(captured.inventory.to_json())}
+    for name, content in files.items():
+        require_absent(session.secrets, content, f"the artifact's {name}")
     described = (pack_files(files, out_dir), *layers)
     config = encode(_config(record, described, architecture_of(target.machine)))
     config_path = out_dir / "config.json"

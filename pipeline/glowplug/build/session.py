@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from glowplug.build.leaks import find_secrets
 from glowplug.build.spec_file import LoadedSpec
 from glowplug.core.facts import Facts
 from glowplug.core.record import build_key
@@ -60,6 +63,11 @@ class Session:
         return Reference(self.spec.artifact, tag=tag)
 
     @property
+    def secrets(self) -> dict[str, str]:
+        """What must not be published or printed, by the name of its variable."""
+        return find_secrets(self.environ, self.spec.run.secrets)
+
+    @property
     def model_folder(self) -> Path:
         """Where the model runs when it is captured."""
         workload = self.spec.run.workload
@@ -85,11 +93,11 @@ def find_interpreter(loaded: LoadedSpec, environ: Mapping[str, str]) -> Path:
         found = shutil.which(str(loaded.folder / named) if "/" in named else named, path=path)
         if found is None:
             raise EngineError(f"run.interpreter: there is no executable {named}", hint="correct the spec")
-        return Path(found)
+        return Path(found).absolute()  # PATH may hold relative folders, and the model runs elsewhere
     for name in ("python", "python3"):
         found = shutil.which(name, path=path)
         if found:
-            return Path(found)
+            return Path(found).absolute()
     raise EngineError("no python on PATH to run the model with", hint="name it in run.interpreter")
 
 
@@ -100,33 +108,49 @@ def work_folder() -> Iterator[Path]:
     Raises:
         GlowplugError: there is no room for it.
     """
-    parent = Path(tempfile.gettempdir())
-    _sweep(parent)
     try:
-        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
-        # The replay runs as another user, who has to get through here to its own folder.
-        folder.chmod(0o711)
-        lock = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        parent = Path(tempfile.gettempdir())
+        _sweep(parent)
+        folder, lock = _make_locked(parent)
     except OSError as error:
         raise GlowplugError(
-            f"cannot make a work folder below {parent}: {error.strerror}",
-            hint="set TMPDIR to a place with room",
+            f"cannot make a work folder: {error.strerror}", hint="set TMPDIR to a place with room"
         ) from error
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
         yield folder
     finally:
         _remove(folder)
         os.close(lock)
 
 
+def _make_locked(parent: Path) -> tuple[Path, int]:
+    """Make a folder, and hold its lock before another build can take it for a dead one's."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+        # The replay runs as another user, who has to get through here to its own folder.
+        folder.chmod(0o711)
+        try:
+            lock = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        except OSError:
+            _remove(folder)
+            raise
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if (folder / _LOCK).exists():
+            return folder, lock
+        os.close(lock)  # swept between two of these lines
+
+
 def _sweep(parent: Path) -> None:
-    """Remove work folders whose builder is dead: nobody holds their lock any more."""
+    """Remove work folders of this user whose builder is dead: nobody holds their lock any more."""
     for folder in parent.glob(f"{_PREFIX}*"):
         try:
-            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+            status = folder.lstat()
+            # In a place for everyone, a link could lead to any folder.
+            if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+                continue
+            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError:
-            continue  # another user's, or being made right now
+            continue  # being made, or removed, right now
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _remove(folder)
@@ -137,12 +161,12 @@ def _sweep(parent: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    # Not rmtree's ignore_errors alone: a model may have taken its own write permission away.
-    for path, _, _ in os.walk(folder):
-        try:
-            os.chmod(path, 0o700)  # noqa: PTH101
-        except OSError:
-            continue
+    # Not rmtree's ignore_errors alone: a model may have taken its own permissions away.
+    for path, names, _ in os.walk(folder):
+        for place in (Path(path, name) for name in names):
+            if not place.is_symlink():
+                with contextlib.suppress(OSError):
+                    place.chmod(0o700)
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -157,12 +181,12 @@ def require_compiler(session: Session) -> None:
     """
     environ = {**session.environ, **session.spec.run.environment}
     if session.facts.target.device_kind == "cpu":
-        wanted, names = "a C++ compiler", [environ.get("CXX") or "g++"]
+        wanted, names = "a C++ compiler", [environ.get("CXX", "g++")]
     else:
         wanted, names = "a C compiler", [environ["CC"]] if environ.get("CC") else ["gcc", "clang"]
-    path = environ.get("PATH", os.defpath)
-    if not any(shutil.which(name.split()[0], path=path) for name in names):
+    path = f"{session.interpreter.parent}{os.pathsep}{environ.get('PATH', os.defpath)}"
+    if not any(shutil.which(name, path=path) for name in names):
         raise ToolMissingError(
-            f"torch.compile needs {wanted}, and {' or '.join(names)} is not on PATH",
+            f"torch.compile needs {wanted}, and '{' or '.join(names)}' is not on PATH",
             hint="apt-get install g++, or set CXX",
         )

@@ -18,6 +18,7 @@ from glowplug.errors import EngineError, ModelRunError
 OTHER_UID = 65534
 _POLL_S = 0.05
 _TERMINATION_S = 5.0
+_TAIL_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,9 @@ def other_user(interpreter: str, folder: Path) -> tuple[list[str], str]:
 def last_lines(log: Path, count: int = 15) -> str:
     """Return the end of a log, for the sentence that says why a run failed."""
     try:
-        text = log.read_bytes()[-16384:].decode(errors="replace")
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
+            text = file.read(_TAIL_BYTES).decode(errors="replace")
     except OSError:
         return ""
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
