@@ -186,8 +186,11 @@ def _popen_argv(args, kwargs):
 def _os_argv(name, args, kwargs):
     if name == "system":
         return ["sh", "-c", args[0] if args else kwargs["command"]]
+    path = args[0] if args else kwargs["path"]
+    if os.sep in os.fsdecode(path) and not os.access(path, os.X_OK):
+        return None  # os.execvp tries every folder of PATH
     # The program, not the name that it is told of itself.
-    return [args[0] if args else kwargs["path"], *(args[1] if len(args) > 1 else kwargs["argv"])[1:]]
+    return [path, *(args[1] if len(args) > 1 else kwargs["argv"])[1:]]
 
 
 def _watch_counters(module, log):
