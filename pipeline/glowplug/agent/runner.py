@@ -13,11 +13,14 @@ import os
 import random
 import statistics
 import sys
+import threading
 import time
 import traceback
 
 _MAX_ERROR_CHARS = 2000
 _HERE = os.path.dirname(os.path.abspath(__file__))
+# For what the model does at exit, such as saving a figure.
+_LEAVING_S = 5.0
 
 
 def _sibling(name):
@@ -239,11 +242,35 @@ def main():
     except BaseException as error:
         result.data["error"] = ("%s: %s" % (type(error).__name__, error))[:_MAX_ERROR_CHARS]
         result.write()
-        traceback.print_exc()
+        _print_error(error)
         return 1
+def _print_error(error):
+    """Print a traceback that starts where the model does."""
+    frames = error.__traceback__
+    while frames is not None and _is_before_model(frames.tb_frame.f_code.co_filename):
+        frames = frames.tb_next
+    traceback.print_exception(type(error), error, frames)
+
+
+def _is_before_model(path):
+    return path.startswith((_HERE, "<frozen importlib")) or path == importlib.__file__
+
+
+def _leave_soon(code):
+    """End this process some seconds after its work, although threads of the model may go on for ever."""
+
+    def leave():
+        time.sleep(_LEAVING_S)
+        os._exit(code)
+
+    threading.Thread(target=leave, daemon=True).start()
+
+
     result.write()
     return 0
 
 
 if __name__ == "__main__":
     sys.exit(main())
+        _leave_soon(1)
+    _leave_soon(0)

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,9 @@ from glowplug.errors import EngineError, ModelRunError
 OTHER_UID = 65534
 _POLL_S = 0.05
 _TERMINATION_S = 5.0
+# Names the run to which a process belongs, whatever session it made for itself.
+_MARK = "GLOWPLUG_RUN_ID"
+_MARK_ROUNDS = 10
 _TAIL_BYTES = 16 * 1024
 
 
@@ -43,20 +47,20 @@ class Launch:
 def run(launch: Launch, on_tick: Callable[[float], None] = lambda _elapsed_s: None) -> int:
     """Run a command to its end and return its exit status (negative: the signal that killed it).
 
-    The command leads a session of its own; whatever is left of that session is killed when this returns or is
-    interrupted. ``on_tick`` is called some times a second with the elapsed seconds.
+    Whatever the command started, and left running, is killed when this returns or is interrupted. ``on_tick`` is called some times a second with the elapsed seconds.
 
     Raises:
         EngineError: the command cannot be started.
         ModelRunError: it was still running after ``timeout_s``, and was stopped.
     """
     started = time.monotonic()
+    mark = uuid.uuid4().hex
     with launch.log.open("wb") as log:
         try:
             process = subprocess.Popen(
                 list(launch.argv),
                 cwd=launch.cwd,
-                env=dict(launch.env),
+                env={**launch.env, _MARK: mark},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -80,6 +84,7 @@ def run(launch: Launch, on_tick: Callable[[float], None] = lambda _elapsed_s: No
             return process.returncode
         finally:
             _kill_session(process)
+            _kill_marked(mark)
 
 
 def other_user(interpreter: str, folder: Path) -> tuple[list[str], str]:
@@ -128,6 +133,26 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 def _kill_session(process: subprocess.Popen[bytes]) -> None:
     _signal_session(process, signal.SIGKILL)
     process.wait()
+
+
+def _kill_marked(mark: str) -> None:
+    """Kill what left the session, by the environment it was started with; a fork may be faster than one look."""
+    for _ in range(_MARK_ROUNDS):
+        found = [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if _has_mark(pid, mark)]  # noqa: PTH208
+        if not found:
+            return
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(_POLL_S)
+
+
+def _has_mark(pid: int, mark: str) -> bool:
+    try:
+        environ = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:  # another user's, or gone
+        return False
+    return f"{_MARK}={mark}".encode() in environ.split(b"\0")
 
 
 def _signal_session(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
