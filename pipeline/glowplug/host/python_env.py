@@ -86,7 +86,8 @@ def _ask(interpreter: Path) -> dict[str, Any]:
         done = subprocess.run(
             [str(interpreter), "-c", source],
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             timeout=PROBE_TIMEOUT_S,
             check=False,
         )
