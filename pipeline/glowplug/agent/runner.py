@@ -18,9 +18,9 @@ import time
 import traceback
 
 _MAX_ERROR_CHARS = 2000
-_HERE = os.path.dirname(os.path.abspath(__file__))
 # For what the model does at exit, such as saving a figure.
 _LEAVING_S = 5.0
+_HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def _sibling(name):
@@ -229,21 +229,6 @@ def run(job, result):
     result.data["complete"] = True
 
 
-def main():
-    """Run the job named on the command line; exit 1 when the model raised."""
-    _die_with_parent()
-    with open(sys.argv[1]) as stream:
-        job = json.load(stream)
-    sys.argv = [job["workload"].get("ref") or job["workload"]["target"]]
-    sys.path[:] = ["", *(entry for entry in sys.path if entry != _HERE)]  # as `python -c` has it
-    result = Result(job["result"])
-    try:
-        run(job, result)
-    except BaseException as error:
-        result.data["error"] = ("%s: %s" % (type(error).__name__, error))[:_MAX_ERROR_CHARS]
-        result.write()
-        _print_error(error)
-        return 1
 def _print_error(error):
     """Print a traceback that starts where the model does."""
     frames = error.__traceback__
@@ -266,11 +251,26 @@ def _leave_soon(code):
     threading.Thread(target=leave, daemon=True).start()
 
 
+def main():
+    """Run the job named on the command line; exit 1 when the model raised."""
+    _die_with_parent()
+    with open(sys.argv[1]) as stream:
+        job = json.load(stream)
+    sys.argv = [job["workload"].get("ref") or job["workload"]["target"]]
+    sys.path[:] = ["", *(entry for entry in sys.path if entry != _HERE)]  # as `python -c` has it
+    result = Result(job["result"])
+    try:
+        run(job, result)
+    except BaseException as error:
+        _leave_soon(1)
+        result.data["error"] = ("%s: %s" % (type(error).__name__, error))[:_MAX_ERROR_CHARS]
+        result.write()
+        _print_error(error)
+        return 1
     result.write()
+    _leave_soon(0)
     return 0
 
 
 if __name__ == "__main__":
     sys.exit(main())
-        _leave_soon(1)
-    _leave_soon(0)
