@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from glowplug.caches.table import environment
-from glowplug.core.record import Record
+from glowplug.core.record import START_FILE, Record
 
 CACHE_VARIABLE = "GLOWPLUG_CACHE"
 
 
-def activation(record: Record, path: Path) -> dict[str, str]:
-    """Return the variables to set before torch is imported: the contract, and where each kind of cache is."""
-    return {**record.contract, **environment(path), CACHE_VARIABLE: str(path)}
+def activation(record: Record, path: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables to set before torch is imported, for a process that has ``environ`` otherwise.
+
+    The contract; where each kind of cache is; and, ahead of an inherited ``PYTHONPATH``, the artifact's own start
+    file, by which keys do not depend on the server's module names.
+    """
+    start = str((path / START_FILE).parent)
+    inherited = environ.get("PYTHONPATH")
+    return {
+        **record.contract,
+        **environment(path),
+        "PYTHONPATH": f"{start}{os.pathsep}{inherited}" if inherited else start,
+        CACHE_VARIABLE: str(path),
+    }

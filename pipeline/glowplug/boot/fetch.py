@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from glowplug.archive.unpack import Layer, unpack
+from glowplug.boot.place import require_executable
 from glowplug.boot.resolve import Resolution, resolve
 from glowplug.caches.table import relocation
 from glowplug.core.oci import Descriptor, Manifest
@@ -67,9 +68,10 @@ def fetch(
         UnavailableError, DeniedError, NotFoundError: the repository cannot be read, or has no such artifact.
         NoCompatibleTargetError: nothing in it fits.
         IntegrityError: some byte is not what it should be; nothing was unpacked.
-        UsageError: the destination is taken or cannot be written.
+        UsageError: the destination is taken, cannot be written, or is mounted noexec.
     """
     path = destination.absolute()
+    require_executable(path)
     with console.step(f"Fetch {reference}") as step, open_source(reference.repository, options) as source:
         resolution = resolve(source, reference, host)
         record, diff_ids = read_config(source, resolution)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from glowplug.boot.activate import activation
 from glowplug.boot.fetch import fetch
+from glowplug.boot.place import private_folder
 from glowplug.core.facts import Facts
 from glowplug.core.reference import Reference, parse_reference
 from glowplug.errors import EngineError, GlowplugError, IntegrityError, TrustError, UsageError
@@ -66,7 +66,7 @@ def prepare(request: RunRequest, environ: Mapping[str, str], console: Console) -
         # Whatever we overlooked: the server is what matters.
         console.warn(f"no cache: {type(error).__name__}: {error} (please report this); starting cold")
         return dict(environ)
-    return {**environ, **activation(fetched.record, fetched.path)}
+    return {**environ, **activation(fetched.record, fetched.path, environ)}
 
 
 def _reference(text: str) -> Reference:
@@ -128,24 +128,3 @@ def become(command: Sequence[str], environ: Mapping[str, str]) -> None:
             f"cannot start {command[0]}: {error.strerror}",
             hint="the command comes after --, and is looked up on PATH",
         ) from error
-
-
-def private_folder(environ: Mapping[str, str]) -> Path:
-    """Return a path of which nothing exists yet but a parent that only this user can enter.
-
-    torch writes locks and new entries there, and loads libraries from there: no place for others to write to.
-
-    Raises:
-        UsageError: there is no such place.
-    """
-    base = (
-        Path(environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME") or "/nonexistent", ".cache"))
-        / "glowplug"
-    )
-    for parent in (base, Path(tempfile.gettempdir())):
-        try:
-            parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            return Path(tempfile.mkdtemp(prefix="run-", dir=parent)) / "caches"
-        except OSError:
-            continue
-    raise UsageError("there is no folder to put the cache in", hint="name a writable one with --dest")

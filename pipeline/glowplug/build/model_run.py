@@ -22,7 +22,9 @@ from glowplug.errors import IntegrityError, ModelRunError
 from glowplug.report.console import Step
 from glowplug.workload.job import JobFolder, make_job
 
-_AGENT = Path(__file__).resolve().parent.parent / "agent"
+AGENT = Path(__file__).resolve().parent.parent / "agent"
+# Both hold a sitecustomize.py, and each hands over to the next.
+_SITES = ("probe", "start")
 _ROOT_ONLY_DATA = {"HF_HOME": ".cache/huggingface", "TORCH_HOME": ".cache/torch"}
 
 
@@ -38,6 +40,7 @@ class Place:
         owner: who that is, as user and group id; ``None`` for the same user.
         extra_env: variables that only this run has.
         reference: outputs to compare with.
+        behind_another_module: whether another module than the model's seems to have imported torch first.
     """
 
     name: str
@@ -47,6 +50,7 @@ class Place:
     owner: tuple[int, int] | None = None
     extra_env: Mapping[str, str] = field(default_factory=dict)
     reference: Path | None = None
+    behind_another_module: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,7 @@ def run_model(session: Session, place: Place, step: Step) -> ModelRun:
         ModelRunError: the model raised, was killed, or took too long.
         EngineError: the interpreter cannot be started.
     """
-    folder = JobFolder(session.work / place.name, place.reference)
+    folder = JobFolder(session.work / place.name, place.reference, place.behind_another_module)
     _prepare(session, place, folder)
     env = model_environment(session, place, folder)
     runner = folder.path / "agent" / "runner.py"
@@ -118,7 +122,7 @@ def model_environment(session: Session, place: Place, folder: JobFolder) -> dict
         # Cog's server, and torch's workers, start whatever `python` means.
         "PATH": f"{session.interpreter.parent}{os.pathsep}{wanted.get('PATH', os.defpath)}",
         "TMPDIR": str(folder.path / "tmp"),
-        "PYTHONPATH": os.pathsep.join([str(folder.path / "agent" / "probe"), *modules]),
+        "PYTHONPATH": os.pathsep.join([*(str(folder.path / "agent" / name) for name in _SITES), *modules]),
         "PYTHONUNBUFFERED": "1",
         "GLOWPLUG_PROBE_DIR": str(folder.events),
     }
@@ -132,7 +136,7 @@ def read_compile_work(events: Path) -> CompileWork:
 
 def _prepare(session: Session, place: Place, folder: JobFolder) -> None:
     folder.path.mkdir(mode=0o755, exist_ok=True)
-    shutil.copytree(_AGENT, folder.path / "agent", ignore=shutil.ignore_patterns("__pycache__", "*.md"))
+    shutil.copytree(AGENT, folder.path / "agent", ignore=shutil.ignore_patterns("__pycache__", "*.md"))
     place.cache_root.mkdir(parents=True, exist_ok=True)
     for path in folder.writable:
         path.mkdir()

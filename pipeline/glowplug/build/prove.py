@@ -44,6 +44,7 @@ def prove(
             owner,
             {"HOME": str(home), "USER": "glowplug-replay", "LOGNAME": "glowplug-replay"},
             captured.run.outputs,
+            behind_another_module=True,
         )
         run = run_model(session, place, step)
         new_entries = captured.inventory.difference(take_inventory(cache_root)).added
@@ -60,6 +61,7 @@ def prove(
                 "home": "empty",
                 "tmpdir": "empty",
                 "cwd": "another folder with links to the model's files",
+                "entry": "another module imported torch first",
             },
             find_shortfalls(run.report, run.comparisons, new_entries, demands),
         )

@@ -12,12 +12,13 @@ from glowplug import __version__
 from glowplug.archive.layer_writer import PackedLayer
 from glowplug.archive.pack import pack_files
 from glowplug.build.capture import Capture
+from glowplug.build.model_run import AGENT
 from glowplug.build.leaks import require_absent
 from glowplug.build.session import Session
 from glowplug.core.inventory import Inventory
 from glowplug.core.oci import CONFIG_TYPE, Descriptor, Document, Manifest, digest_of, encode
 from glowplug.core.proof import Proof
-from glowplug.core.record import RECORD_LABEL, Record
+from glowplug.core.record import RECORD_LABEL, START_FILE, Record
 from glowplug.errors import GlowplugError
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -67,7 +68,11 @@ def seal(session: Session, captured: Capture, layers: tuple[PackedLayer, ...], p
         created=captured.created,
     )
     out_dir = session.work / "packed"
-    files = {"record.json": encode(record.to_json()), "inventory.json": encode(captured.inventory.to_json())}
+    files = {
+        "record.json": encode(record.to_json()),
+        "inventory.json": encode(captured.inventory.to_json()),
+        START_FILE: (AGENT / START_FILE).read_bytes(),
+    }
     for name, content in files.items():
         require_absent(session.secrets, content, f"the artifact's {name}")
     described = (pack_files(files, out_dir), *layers)

@@ -45,7 +45,7 @@ def command(
     for note in facts.notes:
         console.warn(note)
     fetched = fetch(reference, facts.target, destination, connection, console)
-    environment = activation(fetched.record, fetched.path)
+    environment = activation(fetched.record, fetched.path, os.environ)
     if as_json:
         options.print_json({**fetched.to_json(), "environment": environment})
         return

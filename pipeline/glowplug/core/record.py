@@ -21,6 +21,9 @@ from glowplug.errors import IntegrityError
 FORMAT = 1
 RECORD_LABEL = "dev.glowplug.record"
 
+# Beside the caches in every artifact; a start puts its folder on PYTHONPATH (agent/start/sitecustomize.py says why).
+START_FILE = "start/sitecustomize.py"
+
 ANNOTATION_FORMAT = "dev.glowplug.format"
 ANNOTATION_KEY = "dev.glowplug.key"
 ANNOTATION_MODEL = "dev.glowplug.model.name"

@@ -19,10 +19,12 @@ class JobFolder:
     Attributes:
         path: the folder; everything below it is the run's.
         reference: outputs of an earlier run to compare with, ``None`` for the first.
+        behind_another_module: whether another module than the model's seems to have imported torch first.
     """
 
     path: Path
     reference: Path | None = None
+    behind_another_module: bool = False
 
     @property
     def job(self) -> Path:
@@ -67,6 +69,7 @@ def make_job(spec: Spec, folder: JobFolder) -> dict[str, Any]:
         "result": str(folder.result),
         "outputs": str(folder.outputs),
         "reference": str(folder.reference) if folder.reference else None,
+        "behind_another_module": folder.behind_another_module,
     }
 
 
