@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from glowplug.errors import UsageError
@@ -16,8 +17,7 @@ def private_folder(environ: Mapping[str, str]) -> Path:
     Raises:
         UsageError: there is no such place from which libraries can be loaded.
     """
-    home = Path(environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME") or "/nonexistent", ".cache"))
-    for parent in (home / "glowplug", Path(tempfile.gettempdir())):
+    for parent in _cache_homes(environ):
         try:
             parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             if not is_noexec(parent):
@@ -27,6 +27,35 @@ def private_folder(environ: Mapping[str, str]) -> Path:
     raise UsageError(
         "there is no folder to put the cache in", hint="name a writable one, not mounted noexec, with --dest"
     )
+
+
+@contextlib.contextmanager
+def place(wanted: Path | None, environ: Mapping[str, str]) -> Iterator[Path]:
+    """Yield where the cache goes: as wanted, or to a private folder, which does not stay when nothing comes.
+
+    Raises:
+        UsageError: there is no such place.
+    """
+    if wanted is not None:
+        yield wanted
+        return
+    destination = private_folder(environ)
+    try:
+        yield destination
+    except BaseException:
+        with contextlib.suppress(OSError):
+            destination.parent.rmdir()
+        raise
+
+
+def _cache_homes(environ: Mapping[str, str]) -> list[Path]:
+    """Return where private folders may be, best first (XDG base directory specification: no relative ones)."""
+    xdg, home = Path(environ.get("XDG_CACHE_HOME", "")), Path(environ.get("HOME", ""))
+    named = [xdg] if xdg.is_absolute() else [home / ".cache"] if home.is_absolute() else []
+    homes = [folder / "glowplug" for folder in named]
+    with contextlib.suppress(OSError):  # no temporary folder is usable
+        homes.append(Path(tempfile.gettempdir()))
+    return homes
 
 
 def require_executable(destination: Path) -> None:

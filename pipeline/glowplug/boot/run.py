@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from glowplug.boot.activate import activation
 from glowplug.boot.fetch import fetch
-from glowplug.boot.place import private_folder
+from glowplug.boot.place import place
 from glowplug.core.facts import Facts
 from glowplug.core.reference import Reference, parse_reference
 from glowplug.errors import EngineError, GlowplugError, IntegrityError, TrustError, UsageError
@@ -53,8 +54,8 @@ def prepare(request: RunRequest, environ: Mapping[str, str], console: Console) -
         facts = model_facts(python, {})
         for note in facts.notes:
             console.warn(note)
-        destination = request.destination or private_folder(environ)
-        fetched = fetch(reference, facts.target, destination, request.registry, console)
+        with place(request.destination, environ) as destination:
+            fetched = fetch(reference, facts.target, destination, request.registry, console)
     except GlowplugError as error:
         if request.strict:
             raise
@@ -80,8 +81,7 @@ def _reference(text: str) -> Reference:
 def _explain_cold_start(error: GlowplugError, console: Console) -> None:
     what = "cache refused" if isinstance(error, (IntegrityError, TrustError)) else "no cache"
     console.warn(f"{what}: {error}")
-    if error.hint:
-        console.note(error.hint)
+    console.note(error.hint)
     console.line("starting cold")
 
 
@@ -121,6 +121,8 @@ def become(command: Sequence[str], environ: Mapping[str, str]) -> None:
     Raises:
         UsageError: the command cannot be started.
     """
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)  # Python ignores them, and a command would inherit that
     try:
         os.execvpe(command[0], list(command), dict(environ))  # noqa: S606 - a shell would change the words
     except OSError as error:
