@@ -44,15 +44,21 @@ def read_candidates(source: Source, reference: Reference) -> tuple[Candidate, ..
 
     Raises:
         NotFoundError: the reference names nothing, or something that is no glowplug artifact.
+        IntegrityError: it is one of another format.
     """
     document = source.resolve(reference.selector)
+    offered: tuple[Descriptor, ...] = ()
     if document.media_type == INDEX_TYPE:
-        found = [_candidate(entry) for entry in parse_index(document).manifests]
+        offered = parse_index(document).manifests
     elif document.media_type == MANIFEST_TYPE:
-        found = [_candidate(document.descriptor(parse_manifest(document).annotations))]
-    else:
-        found = []
-    candidates = tuple(candidate for candidate in found if candidate is not None)
+        offered = (document.descriptor(parse_manifest(document).annotations),)
+    candidates = tuple(filter(None, map(_candidate, offered)))
+    formats = {entry.annotations.get(ANNOTATION_FORMAT) for entry in offered} - {None, str(FORMAT)}
+    if not candidates and formats:
+        raise IntegrityError(
+            f"{reference} has format {', '.join(sorted(map(ascii, formats)))}; this version reads {FORMAT}",
+            hint="update glowplug, or build the artifact again",
+        )
     if not candidates:
         raise NotFoundError(
             f"{reference} is not a glowplug artifact",
