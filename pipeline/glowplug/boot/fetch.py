@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from glowplug.archive.unpack import Layer, unpack
 from glowplug.boot.place import require_executable
 from glowplug.boot.resolve import Resolution, resolve
 from glowplug.caches.table import relocation
-from glowplug.core.oci import Descriptor, Manifest
+from glowplug.core.oci import Descriptor, Manifest, decode
 from glowplug.core.record import RECORD_LABEL, Record, parse_record
 from glowplug.core.reference import Reference
 from glowplug.core.target import Target
@@ -113,7 +112,7 @@ def read_config(source: Source, resolution: Resolution) -> tuple[Record, tuple[s
         raise IntegrityError(f"config {descriptor.digest} is larger than any config may be (4 MiB)")
     raw = b"".join(source.read_blob(descriptor))
     try:
-        config = json.loads(raw)
+        config = decode(raw)
         diff_ids = tuple(str(item) for item in config["rootfs"]["diff_ids"])
         label = str(config["config"]["Labels"][RECORD_LABEL])
     except (ValueError, KeyError, TypeError) as error:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
-import json
+import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,11 +19,11 @@ from glowplug.build.session import Session, find_interpreter, require_compiler, 
 from glowplug.build.spec_file import load_spec
 from glowplug.caches.table import ARTIFACT_ROOT, relocation
 from glowplug.core.inventory import Inventory, inventory_from_json
-from glowplug.core.oci import MANIFEST_TYPE, Manifest, parse_manifest
+from glowplug.core.oci import MANIFEST_TYPE, Manifest, decode, parse_manifest
 from glowplug.core.record import ANNOTATION_KEY, ANNOTATION_PROOF, PROOF_COMPLETE
 from glowplug.core.reference import Reference
 from glowplug.core.spec import Overrides, version_tag
-from glowplug.errors import EngineError, NotFoundError, ProofError
+from glowplug.errors import EngineError, IntegrityError, NotFoundError, ProofError
 from glowplug.host.facts import gather_facts
 from glowplug.registry.options import Options
 from glowplug.registry.sink import Sink, open_sink
@@ -150,7 +149,7 @@ def _find_present(sink: Sink, session: Session, request: BuildRequest) -> _Artif
 
 
 def _make(session: Session, request: BuildRequest) -> Sealed:
-    created = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    created = dt.datetime.now(dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     eager = run_eager(session)
     captured = capture(session, created)
     layers = pack_capture(session, captured)
@@ -214,4 +213,8 @@ def _published_inventory(sink: Sink, manifest: Manifest, work: Path) -> Inventor
     folder = work / "published"
     record_layer = manifest.layers[0]
     unpack([Layer(record_layer, sink.read_blob(record_layer))], folder)
-    return inventory_from_json(json.loads((folder / "inventory.json").read_bytes()))
+    try:
+        listed = decode((folder / "inventory.json").read_bytes())
+    except (OSError, ValueError) as error:
+        raise IntegrityError(f"layer {record_layer.digest} holds no inventory") from error
+    return inventory_from_json(listed)

@@ -12,8 +12,8 @@ from glowplug import __version__
 from glowplug.archive.layer_writer import PackedLayer
 from glowplug.archive.pack import pack_files
 from glowplug.build.capture import Capture
-from glowplug.build.model_run import AGENT
 from glowplug.build.leaks import require_absent
+from glowplug.build.model_run import AGENT
 from glowplug.build.session import Session
 from glowplug.core.inventory import Inventory
 from glowplug.core.oci import CONFIG_TYPE, Descriptor, Document, Manifest, digest_of, encode

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -88,4 +89,5 @@ def _agree(name: str, artifact: str, host: str) -> bool:
 
 
 def _version(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(".") if part.isdigit())
+    # What an artifact says may be anything: only numbers that a version can have are looked at.
+    return tuple(int(part) for part in re.findall(r"[0-9]{1,9}", text))

@@ -155,8 +155,9 @@ def compile_work_from_json(value: Any) -> CompileWork:
     if not isinstance(value, Mapping):
         raise IntegrityError("a record holds compile work that is no object")
     known: dict[str, Any] = {f.name: value[f.name] for f in fields(CompileWork) if f.name in value}
-    for name in ("built", "reasons"):
-        known[name] = tuple(str(item) for item in known.pop(name, ()))
-    if any(not isinstance(v, (int, float)) for k, v in known.items() if k not in ("built", "reasons")):
+    names = {name: known.pop(name, []) for name in ("built", "reasons")}
+    if any(not isinstance(listed, (list, tuple)) for listed in names.values()):
+        raise IntegrityError("a record holds compile work without names")
+    if any(not isinstance(count, (int, float)) for count in known.values()):
         raise IntegrityError("a record holds compile work that is no number")
-    return CompileWork(**known)
+    return CompileWork(**known | {name: tuple(map(str, listed)) for name, listed in names.items()})

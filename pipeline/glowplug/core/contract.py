@@ -144,6 +144,8 @@ def environment_contract(target: Target) -> dict[str, str]:
     return {name: value for name, value in values if value is not None}
 
 
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
 CONFIDENTIAL = "looks like a secret"
 # Words of a name, between underscores. A plural is a count more often than a credential: MAX_NEW_TOKENS.
 _SECRET_NAME = re.compile(
@@ -167,6 +169,8 @@ def recorded(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_recorded(name: str, value: str) -> bool:
+    if not _is_one_setting(name, value):
+        return False
     if name == "CXX":
         # The command is in the key as it was typed. A path may be missing at the start, and torch gives up.
         return "/" not in value
@@ -224,4 +228,9 @@ def may_be_set(name: str, value: str) -> bool:
 
     So no artifact can bring ``LD_PRELOAD`` or ``TRITON_PTXAS_PATH`` into a server's environment.
     """
-    return name in _CONTRACT_NAMES or _is_recorded(name, value)
+    return _is_recorded(name, value) or (name in _CONTRACT_NAMES and _is_one_setting(name, value))
+
+
+def _is_one_setting(name: str, value: str) -> bool:
+    # Neither a second line for whoever reads NAME=VALUE lines, nor what execve refuses to pass on.
+    return _VARIABLE.fullmatch(name) is not None and value.isprintable()

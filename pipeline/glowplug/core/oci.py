@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +25,8 @@ CACHE_INDEX_TYPE = "application/vnd.glowplug.index.v1+json"
 # A manifest is a handful of descriptors; registries refuse more than 4 MiB (distribution-spec, "Pushing Manifests").
 MAX_DOCUMENT_BYTES = 4 * 1024 * 1024
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
 
 def digest_of(data: bytes) -> str:
     """Return the sha256 digest of ``data`` as OCI spells it."""
@@ -33,6 +36,18 @@ def digest_of(data: bytes) -> str:
 def encode(value: Any) -> bytes:
     """Encode a JSON value in the one form that we ever hash."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def decode(raw: bytes) -> Any:
+    """Read JSON that came from elsewhere.
+
+    Raises:
+        ValueError: it is none, no UTF-8, or nested so deeply that reading it would take all of the stack.
+    """
+    try:
+        return json.loads(raw)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
 
 
 @dataclass(frozen=True)
@@ -194,8 +209,8 @@ def _load(document: Document, expected_type: str) -> dict[str, Any]:
     if len(document.raw) > MAX_DOCUMENT_BYTES:
         raise IntegrityError(f"{document.digest} is larger than any manifest may be (4 MiB)")
     try:
-        body = json.loads(document.raw)
-    except ValueError as error:  # includes bytes that are no UTF-8
+        body = decode(document.raw)
+    except ValueError as error:
         raise IntegrityError(f"{document.digest} is not JSON") from error
     if not isinstance(body, dict) or body.get("schemaVersion") != 2:
         raise IntegrityError(f"{document.digest} is not an OCI document (schemaVersion 2)")
@@ -207,4 +222,5 @@ def _load(document: Document, expected_type: str) -> dict[str, Any]:
 def _strings(value: Any) -> dict[str, str]:
     if not isinstance(value, dict):
         return {}
-    return {str(k): v for k, v in value.items() if isinstance(v, str)}
+    # Half a surrogate pair is JSON, but no text: nothing that holds one can be encoded again.
+    return {k: v for k, v in value.items() if isinstance(v, str) and not _SURROGATE.search(k + v)}

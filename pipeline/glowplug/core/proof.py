@@ -141,6 +141,9 @@ def find_shortfalls(
             )
         elif not comparison.compared:
             found.append(f"inputs[{index}]: the output holds nothing that can be compared")
+    found += [
+        f"inputs[{index}]: the output was not compared" for index in range(len(comparisons), len(warm.inputs))
+    ]
     return tuple(found)
 
 
@@ -168,7 +171,7 @@ def comparison_from_json(value: Any) -> Comparison:
         return Comparison(
             bool(value["equal"]), float(value["max_difference"]), int(value["compared"]), str(value["reason"])
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise IntegrityError("a record holds a comparison that cannot be read") from error
 
 
@@ -194,7 +197,7 @@ def run_report_from_json(value: Any) -> RunReport:
             inputs,
             compile_work_from_json(value["work"]),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise IntegrityError("a record holds a run report that cannot be read") from error
 
 

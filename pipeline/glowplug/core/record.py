@@ -5,7 +5,6 @@ docs/reference/artifact-format.md is the specification.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 from glowplug.core.contract import may_be_set
 from glowplug.core.facts import Facts
 from glowplug.core.inventory import KindSummary
-from glowplug.core.oci import digest_of, encode
+from glowplug.core.oci import decode, digest_of, encode
 from glowplug.core.proof import Proof, proof_from_json
 from glowplug.core.target import Target, target_from_json
 from glowplug.errors import IntegrityError
@@ -125,7 +124,7 @@ def parse_record(raw: bytes) -> Record:
         IntegrityError: it is no record of a format this version reads.
     """
     try:
-        value = json.loads(raw)
+        value = decode(raw)
     except ValueError as error:
         raise IntegrityError("the artifact's record is not JSON") from error
     if not isinstance(value, dict) or value.get("format") != FORMAT:
@@ -151,7 +150,7 @@ def parse_record(raw: bytes) -> Record:
             str(value["builder"]),
             str(value["created"]),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise IntegrityError(f"the artifact's record cannot be read ({error!r})") from error
 
 
@@ -160,5 +159,5 @@ def _environment(value: Any) -> dict[str, str]:
     contract = {str(name): str(text) for name, text in value.items()}
     foreign = sorted(name for name in contract if not may_be_set(name, contract[name]))
     if foreign:
-        raise IntegrityError(f"the artifact's record would set {foreign[0]}, which no cache needs")
+        raise IntegrityError(f"the artifact's record would set {foreign[0]!r}, which no cache needs")
     return contract

@@ -110,7 +110,7 @@ def parse_reference(text: str) -> Reference:
 
 
 def _split(text: str) -> tuple[Repository, str | None, str | None]:
-    rest, _, digest = text.partition("@") if "@sha256:" in text else (text, "", "")
+    rest, _, digest = text.rpartition("@") if "@sha256:" in text else (text, "", "")
     if digest and not is_digest(digest):
         raise UsageError(f"'{text}' ends in something that is not a sha256 digest", hint=_EXAMPLES)
     if rest.startswith(_LAYOUT_PREFIX):

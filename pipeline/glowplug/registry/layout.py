@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
 import secrets
 import time
@@ -23,6 +22,7 @@ from glowplug.core.oci import (
     MANIFEST_TYPE,
     Descriptor,
     Document,
+    decode,
     digest_of,
     encode,
 )
@@ -174,7 +174,7 @@ class Layout:
         except OSError as error:
             raise self._broken("read", error) from error
         try:
-            index = json.loads(raw)
+            index = decode(raw)
         except ValueError as error:
             raise IntegrityError(f"{self._root / _INDEX} is not JSON") from error
         entries = index.get("manifests") if isinstance(index, dict) else None
@@ -236,7 +236,7 @@ def _tag_of(entry: dict[str, Any]) -> str:
 def _media_type(raw: bytes) -> str:
     """Tell an index from a manifest where no descriptor does."""
     try:
-        body = json.loads(raw)
+        body = decode(raw)
     except ValueError:
         body = None
     if not isinstance(body, dict):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from glowplug.core.oci import MAX_DOCUMENT_BYTES
+from glowplug.core.oci import MAX_DOCUMENT_BYTES, decode
 from glowplug.errors import DeniedError, GlowplugError, IntegrityError, NotFoundError, UnavailableError
 from glowplug.registry.retry import TransientError
 
@@ -54,7 +53,7 @@ def json_object(reply: Reply, action: str) -> dict[str, object]:
         UnavailableError: it is something else.
     """
     try:
-        value = json.loads(reply.body)
+        value = decode(reply.body)
     except ValueError:
         value = None
     if not isinstance(value, dict):
@@ -79,7 +78,7 @@ def _retry_after_s(value: str | None) -> float | None:
 def _reason(reply: Reply) -> tuple[str, str]:
     """Return the registry's error code and a short printable text that includes it."""
     try:
-        first = json.loads(reply.body)["errors"][0]
+        first = decode(reply.body)["errors"][0]
         code, message = str(first["code"]), str(first.get("message", ""))
     except (ValueError, LookupError, TypeError, AttributeError):
         return "", ""
