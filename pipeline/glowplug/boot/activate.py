@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from glowplug.caches.table import environment
+from glowplug.core.contract import recorded
 from glowplug.core.record import START_FILE, Record
 
 CACHE_VARIABLE = "GLOWPLUG_CACHE"
@@ -26,3 +27,11 @@ def activation(record: Record, path: Path, environ: Mapping[str, str]) -> dict[s
         "PYTHONPATH": f"{start}{os.pathsep}{inherited}" if inherited else start,
         CACHE_VARIABLE: str(path),
     }
+
+
+def strangers(record: Record, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the variables that enter torch's keys and are set here, but were not at the capture.
+
+    They stay as they are, since someone set them on purpose; but with them torch looks for other entries.
+    """
+    return tuple(name for name in recorded(environ) if name not in record.contract)

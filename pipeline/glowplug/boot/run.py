@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from glowplug.boot.activate import activation
+from glowplug.boot.activate import activation, strangers
 from glowplug.boot.fetch import fetch
 from glowplug.boot.place import place
 from glowplug.core.facts import Facts
@@ -67,6 +67,10 @@ def prepare(request: RunRequest, environ: Mapping[str, str], console: Console) -
         # Whatever we overlooked: the server is what matters.
         console.warn(f"no cache: {type(error).__name__}: {error} (please report this); starting cold")
         return dict(environ)
+    if found := strangers(fetched.record, environ):
+        console.warn(
+            f"set here, but not at the capture: {', '.join(found)}; torch will look for other entries"
+        )
     return {**environ, **activation(fetched.record, fetched.path, environ)}
 
 
