@@ -7,6 +7,7 @@ returned as a path. Images are compared by pixel.
 import collections.abc
 import dataclasses
 import os
+import sys
 
 # Eight-bit images round: two results that differ by less than the tolerance may still land on neighbouring levels.
 IMAGE_LEVEL = 1.0 / 255.0
@@ -31,8 +32,10 @@ def _leaf(value):
     import torch
 
     if isinstance(value, torch.Tensor):
-        return "tensor", value.detach().to("cpu").contiguous().clone()
+        return "tensor", value.detach().to("cpu").as_subclass(torch.Tensor).contiguous().clone()
     if value is None or isinstance(value, (bool, str)):
+        return "text", repr(value)
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
         return "text", repr(value)
     if isinstance(value, (int, float, complex)):
         return "tensor", torch.tensor(value)
@@ -40,8 +43,8 @@ def _leaf(value):
         return "bytes", bytes(value)
     if isinstance(value, os.PathLike):
         return _file(os.fspath(value))
-    if type(value).__module__.startswith("numpy"):
-        return "tensor", torch.as_tensor(value).clone()
+    if type(value).__module__.partition(".")[0] == "numpy" and hasattr(value, "dtype"):
+        return _array(value)
     if type(value).__module__.startswith("PIL."):
         return "image", _pixels(value)
     if hasattr(value, "read") and hasattr(value, "seek"):
@@ -51,15 +54,27 @@ def _leaf(value):
     return "", None
 
 
+def _array(value):
+    import numpy as np
+    import torch
+
+    if value.dtype.kind == "O":
+        return "", None
+    if value.dtype.kind not in "biufc":
+        return "text", repr(value.tolist())
+    # Flipped and big-endian arrays are no tensors as they are.
+    return "tensor", torch.from_numpy(np.array(value, dtype=value.dtype.newbyteorder("=")))
+
+
 def _file(path):
     if path.lower().endswith(_IMAGE_SUFFIXES):
         try:
             from PIL import Image
-        except ImportError:
-            pass
-        else:
+
             with Image.open(path) as image:
                 return "image", _pixels(image)
+        except (ImportError, OSError):  # nothing can read it as an image
+            pass
     with open(path, "rb") as stream:
         return "bytes", stream.read()
 
@@ -114,7 +129,8 @@ def compare(expected, actual, tolerance):
             continue
         report["compared"] += 1
         difference, reason = _compare_leaf(kind, want, got, tolerance)
-        report["max_difference"] = max(report["max_difference"], difference)
+        # JSON knows no infinity.
+        report["max_difference"] = max(report["max_difference"], min(difference, sys.float_info.max))
         if reason and report["equal"]:
             report.update(equal=False, reason="%s: %s" % (path, reason))
     return report
