@@ -19,7 +19,7 @@ from glowplug.core.record import (
 )
 from glowplug.core.spec import version_tag
 from glowplug.core.target import target_from_annotations
-from glowplug.errors import NotFoundError, UnavailableError
+from glowplug.errors import IntegrityError, NotFoundError, UnavailableError
 from glowplug.registry.sink import Sink
 from glowplug.registry.source import Source
 
@@ -87,10 +87,10 @@ def update_index(sink: Sink, model: str, version: str) -> tuple[Document, list[E
 
 
 def current_digest(source: Source, tag: str) -> str | None:
-    """Return what a tag points to, ``None`` when it does not exist."""
+    """Return what a tag points to, ``None`` when it does not exist or is damaged."""
     try:
         return source.resolve(tag).digest
-    except NotFoundError:
+    except (NotFoundError, IntegrityError):
         return None
 
 

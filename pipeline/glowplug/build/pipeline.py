@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -139,6 +140,10 @@ def _find_present(sink: Sink, session: Session, request: BuildRequest) -> _Artif
         document = sink.resolve(session.reference.selector)
     except NotFoundError:
         return None
+    except IntegrityError as error:
+        if not request.rebuild:
+            raise IntegrityError(str(error), hint="glowplug build --rebuild replaces it") from error
+        return None
     if document.media_type != MANIFEST_TYPE:
         return None
     manifest = parse_manifest(document)
@@ -194,11 +199,17 @@ def _finish(outcome: str, session: Session, sink: Sink, artifact: _Artifact) -> 
 
 
 def _keys_changed(session: Session, sink: Sink, published: Manifest, sealed: Sealed) -> bool:
-    """Say whether a new capture holds other keys than the published artifact.
+    """Say whether a new capture holds other keys than the published artifact; a damaged one holds none.
 
     Two captures of one thing differ in their bytes, since torch's entries are pickles, but not in their keys.
     """
-    changed = _published_inventory(sink, published, session.work).difference(sealed.inventory)
+    try:
+        for descriptor in (published.config, *published.layers):
+            collections.deque(sink.read_blob(descriptor), maxlen=0)  # read to its end: then it is whole
+        changed = _published_inventory(sink, published, session.work).difference(sealed.inventory)
+    except (IntegrityError, NotFoundError) as error:
+        session.console.warn(f"the published artifact is damaged, and is replaced: {error}")
+        return True
     if changed:
         session.console.note(
             f"{len(changed.added)} new keys, {len(changed.removed)} gone since the published artifact"

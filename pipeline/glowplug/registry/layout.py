@@ -7,13 +7,14 @@ leaves the old state.
 
 from __future__ import annotations
 
+import collections
 import errno
 import fcntl
 import os
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -103,10 +104,11 @@ class Layout:
         return self._blob(digest).is_file()
 
     def put_blob(self, descriptor: Descriptor, path: Path) -> None:
-        """See ``Sink.put_blob``; a stored copy of another length is damaged and is written again."""
+        """See ``Sink.put_blob``; a damaged copy is written again."""
         self._create()
         target = self._blob(descriptor.digest)
-        if target.is_file() and target.stat().st_size == descriptor.size_bytes:
+        with suppress(IntegrityError, NotFoundError):
+            collections.deque(self.read_blob(descriptor), maxlen=0)
             return
         with self._reporting("write to"), path.open("rb") as source, _replacing(target) as file:
             for chunk in verified(iter(lambda: source.read(CHUNK_BYTES), b""), descriptor):
