@@ -1,0 +1,170 @@
+"""A Cog project: built, proved, and served by Cog's own server."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.e2e.commands import Probe, Shell
+from integration.e2e.conftest import Built
+from integration.e2e.projects import Project, write_spec
+from integration.services import free_port
+
+_START_TIMEOUT_S = 120
+
+COG_YAML = """\
+build: {python_version: "3.11"}
+environment: ["INK=#"]
+predict: predict.py:Predictor
+"""
+
+PEN = """
+import os
+
+
+def draw(lengths):
+    return "\\n".join(os.environ["INK"] * int(length) for length in lengths)
+"""
+
+PREDICT = """
+import json
+import tempfile
+from typing import AsyncIterator
+
+import torch
+from cog import BasePredictor, Input, Path
+
+import pen
+
+
+class Predictor(BasePredictor):
+    def setup(self, weights: str):
+        self.weights = torch.tensor(json.loads(Path(weights).read_text()))
+        self.mix = torch.compile(lambda x, w: x @ w)
+
+    async def predict(
+        self,
+        numbers: Path = Input(description="A square matrix as JSON"),
+        gain: float = Input(default=2.0),
+        copies: int = Input(default=2, ge=1),
+    ) -> AsyncIterator[Path]:
+        x = torch.tensor(json.loads(numbers.read_text()))
+        for _ in range(copies):
+            x = self.mix(x, self.weights) * gain
+            file = Path(tempfile.mkdtemp()) / "drawing.txt"
+            file.write_text(pen.draw(x.flatten().tolist()))
+            yield file
+"""
+
+NUMBERS = [[1.0, 2.0], [3.0, 4.0]]
+WEIGHTS = [[0.0, 1.0], [1.0, 0.0]]  # swaps the columns
+DRAWINGS = ["####\n##\n########\n######", "####\n########\n############\n################"]
+
+
+@pytest.fixture(scope="module")
+def drawing(workspace: Path) -> Built:
+    folder = workspace / "drawing"
+    folder.mkdir()
+    (folder / "cog.yaml").write_text(COG_YAML)
+    (folder / "pen.py").write_text(PEN)
+    (folder / "predict.py").write_text(PREDICT)
+    (folder / "numbers.json").write_text(json.dumps(NUMBERS))
+    (folder / "weights.json").write_text(json.dumps(WEIGHTS))
+    inputs = [{"numbers": "numbers.json"}, {"numbers": "numbers.json", "gain": 1.0, "copies": 1}]
+    write_spec(folder, {"run": {"cog": ".", "weights": "weights.json", "inputs": inputs}})
+    done = Shell(workspace / "drawing-shell").glowplug("build", "-f", folder / "glowplug.yaml", "--json")
+    return Built(Project(folder), folder / "cache", done)
+
+
+def test_a_cog_project_is_built_and_proved(drawing: Built) -> None:
+    result = drawing.done.json
+    proof = result["proof"]
+    assert result["outcome"] == "published"
+    assert (proof["cold"]["work"]["fx_misses"], proof["cold"]["work"]["aot_misses"]) == (1, 1)
+    assert (proof["warm"]["work"]["total"], proof["warm"]["work"]["fx_hits"]) == (0, 1)
+    # A list's length and the files in it, of which the first input gives two and the second one.
+    assert [(c["equal"], c["compared"]) for c in proof["comparisons"]] == [(True, 3), (True, 2)]
+    assert proof["shortfalls"] == proof["new_entries"] == []
+
+
+def test_cogs_server_starts_warm_under_glowplug_run(drawing: Built, shell: Shell, tmp_path: Path) -> None:
+    probe, port = Probe(tmp_path / "events"), free_port()
+    env = shell.environ(
+        PORT=str(port),
+        COG_PREDICT_TYPE_STUB="predict.py:Predictor",
+        COG_WEIGHTS="weights.json",
+        INK="#",
+        **probe.environ(),
+    )
+    with _server(f"oci:{drawing.layout}:v1", drawing.project.folder, env, tmp_path / "log") as server:
+        _await_ready(server, port, tmp_path / "log")
+        numbers = base64.b64encode(json.dumps(NUMBERS).encode()).decode()
+        answer = _call(
+            port, "/predictions", {"input": {"numbers": f"data:application/json;base64,{numbers}"}}
+        )
+        assert answer["status"] == "succeeded"
+        files = [base64.b64decode(file.partition(",")[2]).decode() for file in answer["output"]]
+        assert files == DRAWINGS
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(30) == 0
+    work = probe.work()
+    assert work.processes >= 3  # glowplug, the server that it became, and the server's worker
+    assert (work.total, work.blind_processes) == (0, 0)
+    assert (work.fx_hits, work.aot_hits) == (1, 1)
+
+
+@contextmanager
+def _server(
+    reference: str, folder: Path, env: dict[str, str], log: Path
+) -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, "-m", "glowplug", "run", reference, "--strict"]
+    with log.open("wb") as out:
+        server = subprocess.Popen(
+            [*command, "--", "python", "-m", "cog.server.http"],
+            cwd=folder,
+            env=env,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+        )
+        try:
+            yield server
+        finally:
+            if server.poll() is None:
+                os.killpg(server.pid, signal.SIGKILL)
+                server.wait()
+
+
+def _await_ready(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    give_up = time.monotonic() + _START_TIMEOUT_S
+    status = "not there"
+    while status != "READY":
+        assert server.poll() is None, log.read_text()
+        assert time.monotonic() < give_up, log.read_text()
+        assert status in ("not there", "STARTING", "BUSY"), log.read_text()
+        time.sleep(0.1)
+        try:
+            status = _call(port, "/health-check")["status"]
+        except OSError:
+            continue
+
+
+def _call(port: int, path: str, body: dict[str, Any] | None = None) -> Any:
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}{path}", data, {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=60) as reply:
+        return json.load(reply)
