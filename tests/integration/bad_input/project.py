@@ -20,10 +20,10 @@ run:
 artifact: oci:./cache
 prove: {steady_runs: 1}
 """
-# Says that it ran, before it costs anything; leaves the run without torch.compile alone, for the sake of time.
+# Says that it ran (the user of the replay may not), and leaves out the run without torch.compile, to save time.
 MODEL = """\
-import os, pathlib
-pathlib.Path(__file__).with_name("ran").touch()
+import contextlib, os, pathlib
+with contextlib.suppress(PermissionError): pathlib.Path(__file__).with_name("ran").touch()
 if os.environ.get("TORCH_COMPILE_DISABLE"):
     raise SystemExit("this model is not run without torch.compile")
 import torch
