@@ -12,7 +12,9 @@ from pathlib import Path
 from glowplug.errors import GlowplugError, UsageError
 
 _ELSEWHERE = "choose a folder that does not exist yet, on a local, writable file system"
-_REFUSED = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.ENAMETOOLONG)
+_REFUSED = (
+    errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG
+)  # fmt: skip
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 

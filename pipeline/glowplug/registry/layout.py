@@ -49,6 +49,7 @@ _LOCK = "index.json.lock"
 # The lock is held for one small write; whoever holds it longer hangs.
 _LOCK_TIMEOUT_S = 30.0
 _LOCK_POLL_S = 0.01
+_OTHER_FOLDER = "name a new folder, or an OCI layout"
 
 
 class Layout:
@@ -143,10 +144,7 @@ class Layout:
                 p.name for p in self._root.iterdir() if p.name not in ours and not p.name.startswith(".")
             ]
             if foreign:
-                raise UsageError(
-                    f"{self._root} holds {foreign[0]} and is no OCI layout",
-                    hint="name a new folder, or an OCI layout",
-                )
+                raise UsageError(f"{self._root} holds {foreign[0]} and is no OCI layout", hint=_OTHER_FOLDER)
             (self._root / "blobs" / "sha256").mkdir(parents=True, exist_ok=True)
             with self._locked():
                 if not (self._root / _INDEX).exists():
@@ -197,8 +195,12 @@ class Layout:
             raise self._broken(verb, error) from error
 
     def _broken(self, verb: str, error: OSError) -> GlowplugError:
-        denied = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
-        return (DeniedError if denied else UnavailableError)(f"cannot {verb} {self._name}: {error.strerror}")
+        problem = f"cannot {verb} {self._name}: {error.strerror}"
+        if error.errno in (errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.ENAMETOOLONG):
+            return UsageError(problem, hint=_OTHER_FOLDER)
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            return DeniedError(problem, hint="give this user the right to it, or name another folder")
+        return UnavailableError(problem, hint="look at the disk and its free space, or name another folder")
 
 
 @contextmanager
