@@ -30,6 +30,7 @@ def test_build_fetch_inspect_and_run(
     assert project.imports == 3
     assert private_registry.blob(digest).is_file()
     assert private_registry.password not in done.stdout + done.stderr
+    assert list((shell.folder / "tmp").iterdir()) == []
 
     env = shell.environ(DOCKER_CONFIG=str(_docker_config(shell.folder, private_registry)))
     place = shell.folder / "place"

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,19 +46,25 @@ def published(registry: RegistryService, network: Built) -> Published:
     return Published(registry, name, network.tag, network.digest, files)
 
 
-def test_oras_py_unpacks_the_folder(published: Published, tmp_path: Path) -> None:
-    client = oras.provider.Registry(hostname=published.registry.host, insecure=True)
-    client.pull(published.reference, outdir=str(tmp_path / "out"))
-    assert tree(tmp_path / "out") == published.files
+@pytest.fixture(scope="module")
+def pulled(published: Published, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What oras-py's own pull makes of the artifact."""
+    folder = tmp_path_factory.mktemp("pulled")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("oras")))  # it leaves things there
+        client = oras.provider.Registry(hostname=published.registry.host, insecure=True)
+        client.pull(published.reference, outdir=str(folder))
+    return folder
 
 
-def test_torch_hits_a_plain_copy_of_the_folder(published: Published, network: Built, tmp_path: Path) -> None:
+def test_oras_py_unpacks_the_folder(published: Published, pulled: Path) -> None:
+    assert tree(pulled) == published.files
+
+
+def test_torch_hits_a_plain_copy_of_the_folder(pulled: Path, network: Built, tmp_path: Path) -> None:
     """Without Glowplug at the start: the folder as any tool unpacks it, and the variables that the docs ask for."""
-    client = oras.provider.Registry(hostname=published.registry.host, insecure=True)
-    client.pull(published.reference, outdir=str(tmp_path / "out"))
     place = tmp_path / "image" / "glowplug"
-    shutil.copytree(tmp_path / "out" / "glowplug", place)
-    shutil.rmtree(tmp_path / "out")
+    shutil.copytree(pulled / "glowplug", place)
     shell, probe = Shell(tmp_path / "shell"), Probe(tmp_path / "events")
     env = shell.environ(
         **json.loads((place / "record.json").read_bytes())["contract"],
