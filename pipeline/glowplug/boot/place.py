@@ -73,5 +73,6 @@ def require_executable(destination: Path) -> None:
 
 def is_noexec(path: Path) -> bool:
     """Return whether ``path``, or the nearest folder above it that exists, is mounted noexec."""
-    existing = next(folder for folder in (path, *path.parents) if folder.exists())
+    # Not Path.exists, which raises for a name that is too long.
+    existing = next(folder for folder in (path, *path.parents) if os.path.exists(folder))  # noqa: PTH110
     return bool(os.statvfs(existing).f_flag & os.ST_NOEXEC)
