@@ -110,14 +110,12 @@ class Project:
             **{**streams, **popen},
         )
 
-    def glowplug(
-        self, *words: str, env: Mapping[str, str | bytes | None] | None = None, **popen: Any
-    ) -> Outcome:
+    def glowplug(self, *words: str, **how: Any) -> Outcome:
         """Run ``glowplug WORDS...`` to its end."""
-        return finished(self.start(*words, env=env, **popen))
+        return finished(self.start(*words, **how))
 
-    def build(self, *words: str, **popen: Any) -> Outcome:
-        return self.glowplug("build", *words, **popen)
+    def build(self, *words: str, **how: Any) -> Outcome:
+        return self.glowplug("build", *words, **how)
 
     def leftovers(self) -> list[str]:
         """Temporary files of any kind, which no command may leave, however it ends."""
