@@ -35,6 +35,10 @@ def failure(reply: Reply, action: str) -> GlowplugError:
         return IntegrityError(problem)
     if reply.status in (401, 403):
         return DeniedError(problem, hint=LOGIN_HINT)
+    if reply.status == 405:
+        return DeniedError(
+            problem, hint="is it read-only, or a mirror of another registry? name one to push to"
+        )
     if reply.status == 404 and "html" in reply.headers.get("Content-Type", ""):
         return not_a_registry(reply, action)
     if reply.status == 404:
