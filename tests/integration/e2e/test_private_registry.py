@@ -72,6 +72,29 @@ def test_a_dead_registry_is_noticed_before_the_model_runs(workspace: Path, shell
     assert project.imports == 0
 
 
+class _ReadOnlyRegistry(RegistryService):
+    """Shows everything to anyone, and takes nothing."""
+
+    def _config(self) -> str:
+        return (
+            super()._config().replace("delete: {enabled: true}", "maintenance: {readonly: {enabled: true}}")
+        )
+
+
+def test_a_registry_that_takes_no_push_is_noticed_before_the_model_runs(
+    workspace: Path, shell: Shell, tmp_path: Path
+) -> None:
+    registry = _ReadOnlyRegistry(tmp_path)
+    registry.start()
+    try:
+        project = _project(workspace / "read-only", str(registry.repository("e2e/read-only")))
+        done = shell.glowplug("build", "-f", project.spec, status=11)
+    finally:
+        registry.stop()
+    assert registry.host in done.stderr
+    assert project.imports == 0
+
+
 def _project(folder: Path, artifact: str) -> Project:
     return write_project(folder, _SEES_NO_PASSWORD, artifact=artifact)
 
