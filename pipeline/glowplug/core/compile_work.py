@@ -68,13 +68,13 @@ class CompileWork:
     def describe(self) -> str:
         """Say in one line what was compiled."""
         parts = (
-            (self.builds, "native builds"),
-            (self.triton_compiles, "Triton compilations"),
-            (self.fx_misses, "Inductor misses"),
-            (self.fx_bypasses, "graphs that Inductor cannot cache"),
-            (self.aot_misses, "AOTAutograd misses"),
+            (self.builds, "native build", "native builds"),
+            (self.triton_compiles, "Triton compilation", "Triton compilations"),
+            (self.fx_misses, "Inductor miss", "Inductor misses"),
+            (self.fx_bypasses, "graph that Inductor cannot cache", "graphs that Inductor cannot cache"),
+            (self.aot_misses, "AOTAutograd miss", "AOTAutograd misses"),
         )
-        said = [f"{count} {name}" for count, name in parts if count]
+        said = [f"{count} {one if count == 1 else many}" for count, one, many in parts if count]
         return ", ".join(said) or "no compile work"
 
 

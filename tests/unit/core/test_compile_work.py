@@ -102,7 +102,7 @@ def test_only_compile_work_is_in_the_total():
     assert everything.misses == 32 + 64 + 256
     assert everything.total == 1 + 4 + everything.misses
     assert everything.describe() == (
-        "1 native builds, 4 Triton compilations, 32 Inductor misses, 64 graphs that Inductor cannot cache, "
+        "1 native build, 4 Triton compilations, 32 Inductor misses, 64 graphs that Inductor cannot cache, "
         "256 AOTAutograd misses"
     )
 

@@ -50,7 +50,7 @@ def test_nothing_is_turned_off(environ):
         (
             CompileWork(frames=1, fx_misses=2, builds=1),
             True,
-            "it compiled (1 native builds, 2 Inductor misses), but torch stored no entry",
+            "it compiled (1 native build, 2 Inductor misses), but torch stored no entry",
             "force_disable_caches",
         ),
     ],

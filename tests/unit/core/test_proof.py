@@ -41,7 +41,7 @@ def shortfalls(work=HITS, comparisons=(SAME,), new_entries=(), max_compile_work=
             {"work": replace(HITS, triton_compiles=5, built=("a", "b", "c", "d", "e"))},
             ("the replay compiled again: 5 Triton compilations (a, b, c, and 2 more)",),
         ),
-        ({"work": replace(HITS, fx_misses=1)}, ("the replay compiled again: 1 Inductor misses",)),
+        ({"work": replace(HITS, fx_misses=1)}, ("the replay compiled again: 1 Inductor miss",)),
         ({"work": replace(HITS, aot_misses=1)}, ("the replay compiled again: 1 AOTAutograd misses",)),
         (
             {"work": replace(HITS, fx_bypasses=1)},
