@@ -212,8 +212,8 @@ def _torch_facts():
         facts["device_arch"] = getattr(properties, "gcnArchName", "").split(":")[0] if torch.version.hip else (
             "sm_%d%d" % (major, minor)
         )  # fmt: skip
-    triton = sys.modules.get("triton")
-    facts["triton"] = getattr(triton, "__version__", "")
+    if "triton" in sys.modules:  # a model that compiles nothing does not import it
+        facts["triton"] = getattr(sys.modules["triton"], "__version__", "")
     facts["compiled"] = "torch._dynamo" in sys.modules
     return facts
 
