@@ -83,7 +83,11 @@ def capture(session: Session, created: str) -> Capture:
         _require_agreement(session, run)
         inventory = take_inventory(cache_root)
         if not any(KINDS[entry.kind].is_entry(entry) for entry in inventory.files):
-            diagnosis = why_nothing(run.report.work, compiler_loaded=bool(run.torch.get("compiled")))
+            diagnosis = why_nothing(
+                run.report.work,
+                compiler_loaded=bool(run.torch.get("compiled")),
+                left_code=bool(inventory.files),
+            )
             raise NothingCapturedError(f"nothing was captured: {diagnosis.reason}", hint=diagnosis.hint)
         # torch copies parts of the environment into its entries.
         for entry in inventory.files:

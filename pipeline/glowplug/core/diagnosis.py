@@ -32,8 +32,11 @@ def switched_off(environ: Mapping[str, str]) -> Diagnosis | None:
     return None
 
 
-def why_nothing(work: CompileWork, *, compiler_loaded: bool) -> Diagnosis:
-    """Explain why a finished run left nothing, from what was seen of it."""
+def why_nothing(work: CompileWork, *, compiler_loaded: bool, left_code: bool = False) -> Diagnosis:
+    """Explain why a finished run left no entry, from what was seen of it.
+
+    ``left_code``: it left other files, as Inductor does that compiles without its caches.
+    """
     if not compiler_loaded:
         return Diagnosis(
             "the model never called torch.compile",
@@ -54,12 +57,13 @@ def why_nothing(work: CompileWork, *, compiler_loaded: bool) -> Diagnosis:
             f"every graph fell back to eager: {'; '.join(work.reasons[:3])}",
             "run with TORCH_LOGS=graph_breaks, and use fullgraph=True to find the first one",
         )
-    if work.total == 0:
+    if work.total == 0 and not left_code:
         return Diagnosis(
             "Dynamo traced the model, but no graph reached Inductor",
             "use backend='inductor', and check that the compiled part computes on tensors",
         )
+    compiled = f"it compiled ({work.describe()})" if work.total else "it compiled"
     return Diagnosis(
-        f"it compiled ({work.describe()}), but torch stored no entry",
+        f"{compiled}, but torch stored no entry",
         "check that the model's code does not set torch._inductor.config.force_disable_caches or fx_graph_cache",
     )
