@@ -164,7 +164,8 @@ def _make(session: Session, request: BuildRequest) -> Sealed:
     if not proof.holds and not request.allow_partial:
         raise ProofError(
             f"the cache is not proved: {proof.shortfalls[0]}",
-            hint="fix what differs between two starts, or publish it as partial with --allow-partial",
+            hint="fix what differs between two starts, such as a random seed, a path or the time; "
+            "or publish it as partial with --allow-partial",
         )
     return seal(session, captured, layers, proof)
 

@@ -123,7 +123,8 @@ def find_shortfalls(
     found: list[str] = []
     work = warm.work
     if work.total > demands.max_compile_work:
-        found.append(f"the replay compiled again: {work.describe()}{_names(work.built)}")
+        names = _names(work.built or new_entries)
+        found.append(f"the replay compiled again: {work.describe()}{names}")
     if new_entries and work.total <= demands.max_compile_work and demands.max_compile_work == 0:
         found.append(
             f"the replay wrote {len(new_entries)} cache entries that it did not find{_names(new_entries)}"
