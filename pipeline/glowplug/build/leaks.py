@@ -33,8 +33,8 @@ def require_absent(secrets: Mapping[str, str], content: bytes, where: str) -> No
         if any(os.fsencode(form) in content for form in (value, escaped)):
             raise GlowplugError(
                 f"the value of {name} is in {where}; nothing was published",
-                hint="keep it out of the traced code, of run.env and run.inputs, and of variables named *TORCH*, "
-                "*DYNAMO*, *INDUCTOR* or *TRITON*",
+                hint=f"list {name} in run.secrets, and keep its value out of run.inputs, run.env, the traced code and "
+                "variables named *TORCH*, *DYNAMO*, *INDUCTOR* or *TRITON*",
             )
 
 

@@ -16,7 +16,13 @@ from glowplug.build.capture import Capture, capture, require_caches_on, run_eage
 from glowplug.build.index import update_index
 from glowplug.build.prove import prove
 from glowplug.build.seal import Sealed, seal
-from glowplug.build.session import Session, find_interpreter, require_compiler, work_folder
+from glowplug.build.session import (
+    Session,
+    find_interpreter,
+    require_compiler,
+    require_no_secret_in_spec,
+    work_folder,
+)
 from glowplug.build.spec_file import load_spec
 from glowplug.caches.table import ARTIFACT_ROOT, relocation
 from glowplug.core.inventory import Inventory, inventory_from_json
@@ -114,6 +120,7 @@ def build(request: BuildRequest, environ: Mapping[str, str], console: Console) -
                 return _finish("present", session, sink, present)
             require_caches_on(session)
             require_compiler(session)
+            require_no_secret_in_spec(session)
             sink.check_push()
         sealed = _make(session, request)
         # Opened anew: the budget for the network does not include the time that the model ran.

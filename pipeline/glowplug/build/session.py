@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from glowplug.build.leaks import find_secrets
+from glowplug.build.leaks import find_secrets, require_absent
 from glowplug.build.spec_file import LoadedSpec
 from glowplug.core.facts import Facts
+from glowplug.core.oci import encode
 from glowplug.core.record import build_key
 from glowplug.core.reference import Reference
 from glowplug.core.spec import PythonWorkload, Spec, version_tag
@@ -168,6 +169,17 @@ def _remove(folder: Path) -> None:
                 with contextlib.suppress(OSError):
                     place.chmod(0o700)
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def require_no_secret_in_spec(session: Session) -> None:
+    """Stop before the model runs when something confidential would be published with its inputs or settings.
+
+    Raises:
+        GlowplugError: naming the secret's variable.
+    """
+    spec = session.spec.run
+    for where, content in (("run.inputs", spec.inputs), ("run.env", dict(spec.env))):
+        require_absent(session.secrets, encode(content), f"the spec's {where}")
 
 
 def require_compiler(session: Session) -> None:
