@@ -42,10 +42,10 @@ def shortfalls(work=HITS, comparisons=(SAME,), new_entries=(), max_compile_work=
             ("the replay compiled again: 5 Triton compilations (a, b, c, and 2 more)",),
         ),
         ({"work": replace(HITS, fx_misses=1)}, ("the replay compiled again: 1 Inductor miss",)),
-        ({"work": replace(HITS, aot_misses=1)}, ("the replay compiled again: 1 AOTAutograd misses",)),
+        ({"work": replace(HITS, aot_misses=1)}, ("the replay compiled again: 1 AOTAutograd miss",)),
         (
             {"work": replace(HITS, fx_bypasses=1)},
-            ("the replay compiled again: 1 graphs that Inductor cannot cache",),
+            ("the replay compiled again: 1 graph that Inductor cannot cache",),
         ),
         ({"work": replace(HITS, builds=2), "max_compile_work": 2}, ()),
         (
