@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import signal
 import sys
@@ -36,6 +37,14 @@ class _LazyGroup(click.Group):
             return None
         command: click.Command = importlib.import_module(f"glowplug.cli.{name}").command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        close = [] if args[0] in COMMANDS else difflib.get_close_matches(args[0], COMMANDS, n=1)
+        if close:
+            ctx.fail(f"there is no command '{args[0]}'; did you mean {close[0]}?")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):

@@ -19,8 +19,8 @@ from glowplug.report.console import Console
     "-f", "--file", "spec_path", type=click.Path(path_type=Path), default="glowplug.yaml", show_default=True,
     help="The spec.",
 )  # fmt: skip
-@click.option("--version", help="The model's version, instead of the spec's. [env: GLOWPLUG_VERSION]")
-@click.option("--artifact", help="The repository, instead of the spec's. [env: GLOWPLUG_ARTIFACT]")
+@click.option("--version", help="The model's version, instead of the spec's. [env var: GLOWPLUG_VERSION]")
+@click.option("--artifact", help="The repository, instead of the spec's. [env var: GLOWPLUG_ARTIFACT]")
 @click.option("--rebuild", is_flag=True, help="Capture again, and publish if the keys changed.")
 @click.option(
     "--allow-partial", is_flag=True, help="Publish although the proof fails, with the shortfall recorded."

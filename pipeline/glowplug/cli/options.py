@@ -33,6 +33,7 @@ def registry_options(function: _F) -> _F:
         "timeout_s",
         type=click.FloatRange(min=0, min_open=True),
         envvar="GLOWPLUG_TIMEOUT",
+        show_envvar=True,
         metavar="SECONDS",
         help="Budget for everything that goes over the network.",
     )
@@ -41,6 +42,7 @@ def registry_options(function: _F) -> _F:
         "plain_http",
         is_flag=True,
         envvar="GLOWPLUG_INSECURE_REGISTRY",
+        show_envvar=True,
         help="Use plain HTTP for a registry that is not on this machine.",
     )
     return timeout(insecure(function))
@@ -79,6 +81,7 @@ interpreter = click.option(
     "interpreter",
     type=click.Path(path_type=Path),
     envvar="GLOWPLUG_PYTHON",
+    show_envvar=True,
     help="The model's Python, whose torch decides what fits. Default: the one on PATH.",
 )
 

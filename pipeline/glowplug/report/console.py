@@ -120,9 +120,11 @@ def _width() -> int:
 
 def size_text(size_bytes: int) -> str:
     """Write a size as people read it: ``3.4 MB`` (decimal units, as registries show them)."""
-    value = float(size_bytes)
-    for unit in ("B", "kB", "MB"):
-        if value < 1000:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+    if size_bytes < 1000:
+        return f"{size_bytes} B"
+    value = size_bytes / 1000
+    for unit in ("kB", "MB"):
+        if round(value, 1) < 1000:
+            return f"{value:.1f} {unit}"
         value /= 1000
     return f"{value:.2f} GB"
