@@ -88,7 +88,9 @@ def test_a_python_that_is_none(project: Project, artifact: Artifact, python: str
 def test_a_taken_destination(project: Project, artifact: Artifact) -> None:
     outcome = project.glowplug("run", "oci:./cache:v1", "--dest", ".", "--", *COMMAND, "0")
     assert started_cold(outcome, 0), outcome
-    project.glowplug("run", "oci:./cache:v1", "--dest", ".", "--strict", "--", *COMMAND, "0").refused(2, "empty")
+    project.glowplug("run", "oci:./cache:v1", "--dest", ".", "--strict", "--", *COMMAND, "0").refused(
+        2, "empty"
+    )
 
 
 @pytest.mark.parametrize("command", ["no-such-command", "./model.py", "."])
@@ -123,7 +125,11 @@ def test_the_command_gets_the_signals_that_it_would_have(project: Project, artif
 def test_surroundings_that_a_container_may_have(
     project: Project, artifact: Artifact, env: dict[str, str | bytes | None]
 ) -> None:
-    command = [sys.executable, "-c", "import os; print(os.path.isfile(os.environ['GLOWPLUG_CACHE'] + '/record.json'))"]
+    command = [
+        sys.executable,
+        "-c",
+        "import os; print(os.path.isfile(os.environ['GLOWPLUG_CACHE'] + '/record.json'))",
+    ]
     outcome = project.glowplug("run", "oci:./cache:v1", "--strict", "--", *command, env=env)
     assert (outcome.code, outcome.stdout) == (0, "True\n"), outcome.stderr
 
@@ -131,7 +137,9 @@ def test_surroundings_that_a_container_may_have(
 @pytest.mark.parametrize("redirection", ["<&-", "2>&-", "<&- 2>&-", "2>/dev/full", "<&- >&- 2>&-"])
 def test_streams_that_are_closed_or_full(project: Project, artifact: Artifact, redirection: str) -> None:
     for reference in ("oci:./cache:v1", "oci:./cache:v9"):
-        command = f'"$0" -m glowplug run {reference} -- sh -c \'echo started > "{project.folder}/started"; exit 7\''
+        command = (
+            f'"$0" -m glowplug run {reference} -- sh -c \'echo started > "{project.folder}/started"; exit 7\''
+        )
         done = subprocess.run(
             ["sh", "-c", f"{command} {redirection}", sys.executable],
             cwd=project.folder,

@@ -48,7 +48,9 @@ def test_nobody_listens(project: Project) -> None:
 
 
 def test_no_such_host(project: Project) -> None:
-    project.build("--artifact", "registry.invalid/acme/cache", "--timeout", "2").refused(10, "registry.invalid")
+    project.build("--artifact", "registry.invalid/acme/cache", "--timeout", "2").refused(
+        10, "registry.invalid"
+    )
     assert not project.model_ran
 
 
