@@ -10,7 +10,7 @@ What makes that safe (docs/explanation/threat-model.md):
 from __future__ import annotations
 
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed, wait
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -31,6 +31,7 @@ from glowplug.errors import IntegrityError
 # Hashing, inflating and writing run without the interpreter's lock; with two cores, two threads take 0.57 of
 # one's time. More are for the network: each layer is a connection.
 _WORKERS = 4
+_INTERRUPT_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -134,12 +135,15 @@ class _Reading:
 
 
 def _read_all(layers: tuple[Layer, ...], reading: _Reading) -> None:
-    with ThreadPoolExecutor(_WORKERS, thread_name_prefix="unpack") as pool:
-        jobs = [pool.submit(reading.read, layer) for layer in layers]
-        try:
-            for job in as_completed(jobs):
-                job.result()
-        except BaseException:  # an interrupt, too, must not wait for the rest of a slow download
-            reading.abandoned.set()
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="unpack")
+    jobs = [pool.submit(reading.read, layer) for layer in layers]
+    try:
+        for job in as_completed(jobs):
+            job.result()
+    except BaseException as error:
+        reading.abandoned.set()
+        pool.shutdown(wait=False, cancel_futures=True)
+        # The others end with their next bytes; an interrupt does not wait until a silent registry sends some.
+        wait(jobs, _INTERRUPT_S if isinstance(error, KeyboardInterrupt) else None)
+        raise
+    pool.shutdown()

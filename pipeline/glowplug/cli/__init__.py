@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import os
 import signal
 import sys
 from types import FrameType
@@ -59,7 +60,10 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line, and turn every error into one sentence and its exit code."""
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    if code == _INTERRUPTED:
+        os._exit(code)  # a thread may still wait for a silent registry
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:
