@@ -132,7 +132,7 @@ def test_a_folder_with_other_things_in_it_is_left_alone(folder: Layout, root: Pa
 def test_a_path_that_cannot_be_a_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     below = Layout(LayoutRepository(str(tmp_path / "file" / "layout")))
-    with pytest.raises(UnavailableError, match="cannot create oci:"):
+    with pytest.raises(UsageError, match="cannot create oci:"):
         below.check_push()
 
 
