@@ -107,7 +107,9 @@ def _require_agreement(session: Session, run: ModelRun) -> None:
     target = session.facts.target
     for field in fields(target):
         said = run.torch.get(field.name)
-        if said is not None and said != getattr(target, field.name):
+        if field.name in session.pretended or said is None:
+            continue
+        if said != getattr(target, field.name):
             raise EngineError(
                 f"this host's {field.name.replace('_', ' ')} was read as '{getattr(target, field.name)}', "
                 f"but torch says '{said}'",

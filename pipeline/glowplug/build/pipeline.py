@@ -109,7 +109,9 @@ def build(request: BuildRequest, environ: Mapping[str, str], console: Console) -
             hint="activate the model's environment, or name its Python in run.interpreter",
         )
     with work_folder() as work:
-        session = Session(loaded, facts, interpreter, environ, work, console)
+        session = Session(
+            loaded, facts, interpreter, environ, work, console, frozenset(request.target_overrides)
+        )
         console.line(f"{session.spec.model.name} {loaded.version} for {facts.target.gpu_type}")
         for note in facts.notes:
             console.warn(note)

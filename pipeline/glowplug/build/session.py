@@ -38,6 +38,7 @@ class Session:
         environ: the environment that the command was started in.
         work: this build's own folder.
         console: where to say what happens.
+        pretended: fields of the target that are not this machine's own.
     """
 
     loaded: LoadedSpec
@@ -46,6 +47,7 @@ class Session:
     environ: Mapping[str, str]
     work: Path
     console: Console
+    pretended: frozenset[str] = frozenset()
 
     @property
     def spec(self) -> Spec:

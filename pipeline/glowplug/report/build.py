@@ -45,5 +45,5 @@ def build_table(result: BuildResult) -> str:
     verdict = "proved" if proof.holds else "PARTIAL"
     size = size_text(result.manifest.size_bytes)
     return (
-        f"\n{proof_table(proof)}\n\n{verdict}: {proof.speedup:.1f} times faster to the first answer; {size}\n"
+        f"\n{proof_table(proof)}\n\n{verdict}; cold / warm to the first answer: {proof.speedup:.1f}; {size}\n"
     )

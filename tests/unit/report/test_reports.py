@@ -61,7 +61,7 @@ def result(sealed, proof=PROOF):
 def test_a_build_ends_with_its_proof(sealed):
     text = build_table(result(sealed))
     assert proof_table(PROOF) in text
-    assert text.endswith("\nproved: 10.0 times faster to the first answer; 58.9 kB\n")
+    assert text.endswith("\nproved; cold / warm to the first answer: 10.0; 58.9 kB\n")
 
 
 def test_a_partial_proof_is_no_proof(sealed):

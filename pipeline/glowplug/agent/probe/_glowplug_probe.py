@@ -28,10 +28,12 @@ class Log:
     def __init__(self, folder):
         self.folder = folder
         self._serials = itertools.count(1)
+        # A program that this process becomes (exec) has its pid, and counts from one again.
+        self._epoch = time.time_ns()
 
     def write(self, event, **fields):
         """Write one event; give back its id. Never raises."""
-        event_id = "%d-%d" % (os.getpid(), next(self._serials))
+        event_id = "%d-%x-%d" % (os.getpid(), self._epoch, next(self._serials))
         try:
             record = {"event": event, "id": event_id, "t": round(time.time(), 4)}
             record.update(fields)
