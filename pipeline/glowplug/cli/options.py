@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from glowplug.core.reference import Reference, parse_reference
-from glowplug.errors import UsageError
+from glowplug.errors import GlowplugError, UsageError
 from glowplug.registry.options import Options
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -87,11 +88,17 @@ interpreter = click.option(
 
 
 def print_result(text: str) -> None:
-    """Print a result on stdout. A reader who has seen enough is no failure: the work is done."""
+    """Print a result on stdout. A reader who has seen enough is no failure: the work is done.
+
+    Raises:
+        GlowplugError: it cannot be written, for want of space for example.
+    """
     try:
         click.echo(text)
-    except BrokenPipeError:
+    except OSError as error:
         sys.stdout = None  # or the interpreter complains when it flushes at its end
+        if error.errno != errno.EPIPE:
+            raise GlowplugError(f"the result cannot be written to stdout: {error.strerror}") from error
 
 
 def print_json(value: Any) -> None:

@@ -113,7 +113,7 @@ class Step:
 
 def _width() -> int:
     try:
-        return os.get_terminal_size(2).columns
+        return os.get_terminal_size(2).columns or 80  # some terminals do not say
     except OSError:
         return 80
 
