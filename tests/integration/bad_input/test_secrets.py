@@ -31,6 +31,7 @@ def test_secrets_are_in_nothing_that_is_published(project: Project) -> None:
         "TORCH_API_KEY": VALUE,
         "LATIN_PASSWORD": b"caf\xe9-caf\xe9-caf\xe9",
         "WEIGHTS_LOGIN": f"{VALUE}-allowed",
+        "TORCHINDUCTOR_ODD": b"\xff\xfe",  # no secret, but nothing that a record could hold either
     }
     outcome = project.build(env=secrets)
     assert outcome.code == 0, outcome.stderr
