@@ -1,5 +1,6 @@
 import io
 import os
+import signal
 import stat
 import tempfile
 from dataclasses import replace
@@ -204,9 +205,12 @@ def test_an_interpreter_without_torch_fits_nothing(monkeypatch):
     assert "--python" in caught.value.hint
 
 
-def test_a_command_that_cannot_be_started():
+def test_a_command_that_cannot_be_started(monkeypatch):
+    changed = []  # for this process, SIGPIPE has to stay as it is
+    monkeypatch.setattr(run.signal, "signal", lambda number, handler: changed.append((number, handler)))
     with pytest.raises(UsageError, match="cannot start /absent/serve: No such file"):
         become(["/absent/serve"], {})
+    assert changed == [(signal.SIGPIPE, signal.SIG_DFL), (signal.SIGXFSZ, signal.SIG_DFL)]
 
 
 @pytest.mark.parametrize(
