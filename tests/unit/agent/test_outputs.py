@@ -204,7 +204,9 @@ def test_the_first_mismatch_is_named_and_the_largest_difference_kept():
     assert report["compared"] == 3
 
 
-@pytest.mark.parametrize("value", [Opaque(), iter([]), [Opaque(), {"more": Opaque()}], np.array([Opaque()], dtype=object), object])
+@pytest.mark.parametrize(
+    "value", [Opaque(), iter([]), [Opaque(), {"more": Opaque()}], np.array([Opaque()], dtype=object), object]
+)
 def test_what_cannot_be_compared_is_counted_as_such(value):
     report = difference(value, value)
     assert report["equal"]
