@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from glowplug.archive.unpack import Layer, unpack
-from glowplug.boot.place import require_executable
+from glowplug.boot.access import Access, open_repository
+from glowplug.boot.place import require_usable
 from glowplug.boot.resolve import Resolution, resolve
 from glowplug.caches.table import relocation
 from glowplug.core.oci import Descriptor, Manifest, decode
@@ -16,8 +17,7 @@ from glowplug.core.record import RECORD_LABEL, Record, parse_record
 from glowplug.core.reference import Reference
 from glowplug.core.target import Target
 from glowplug.errors import IntegrityError
-from glowplug.registry.options import Options
-from glowplug.registry.source import Source, open_source
+from glowplug.registry.source import Source
 from glowplug.report.console import Console, size_text
 
 # A config holds labels and diff_ids; the record in it is some ten kilobytes.
@@ -58,9 +58,7 @@ class Fetched:
         }
 
 
-def fetch(
-    reference: Reference, host: Target, destination: Path, options: Options, console: Console
-) -> Fetched:
+def fetch(reference: Reference, host: Target, destination: Path, access: Access, console: Console) -> Fetched:
     """Put the artifact that fits ``host`` at ``destination``, completely or not at all.
 
     Raises:
@@ -70,8 +68,11 @@ def fetch(
         UsageError: the destination is taken, cannot be written, or is mounted noexec.
     """
     path = destination.absolute()
-    require_executable(path)
-    with console.step(f"Fetch {reference}") as step, open_source(reference.repository, options) as source:
+    require_usable(path)
+    with (
+        console.step(f"Fetch {reference}") as step,
+        open_repository(reference.repository, access, console.note) as source,
+    ):
         resolution = resolve(source, reference, host)
         record, diff_ids = read_config(source, resolution)
         total = resolution.manifest.size_bytes

@@ -58,12 +58,17 @@ def _cache_homes(environ: Mapping[str, str]) -> list[Path]:
     return homes
 
 
-def require_executable(destination: Path) -> None:
+def require_usable(destination: Path) -> None:
     """Refuse a place from which the loader maps no library: torch fails hard there, in the first request.
 
     Raises:
-        UsageError: the destination is on a file system that is mounted noexec.
+        UsageError: the destination is on a file system that is mounted noexec, or cannot stand in PYTHONPATH.
     """
+    if os.pathsep in str(destination):
+        raise UsageError(
+            f"{destination} holds a '{os.pathsep}', which PYTHONPATH takes for an end",
+            hint="choose another folder",
+        )
     if is_noexec(destination):
         raise UsageError(
             f"{destination} is on a file system that is mounted noexec, where torch cannot load its kernels",

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from glowplug.boot.access import Access
 from glowplug.boot.activate import activation, strangers
 from glowplug.boot.fetch import fetch
 from glowplug.boot.place import place
@@ -17,7 +18,6 @@ from glowplug.core.facts import Facts
 from glowplug.core.reference import Reference, parse_reference
 from glowplug.errors import EngineError, GlowplugError, IntegrityError, TrustError, UsageError
 from glowplug.host.facts import gather_facts
-from glowplug.registry.options import Options
 from glowplug.report.console import Console
 
 
@@ -31,7 +31,7 @@ class RunRequest:
         destination: where the caches go; ``None`` for a new private folder.
         interpreter: the model's Python; ``None`` to take it from the command or from PATH.
         strict: end with an error instead of starting cold.
-        registry: timeouts and transport.
+        access: how the repository is reached.
     """
 
     reference: str
@@ -39,7 +39,7 @@ class RunRequest:
     destination: Path | None
     interpreter: Path | None
     strict: bool
-    registry: Options
+    access: Access
 
 
 def prepare(request: RunRequest, environ: Mapping[str, str], console: Console) -> dict[str, str]:
@@ -55,7 +55,7 @@ def prepare(request: RunRequest, environ: Mapping[str, str], console: Console) -
         for note in facts.notes:
             console.warn(note)
         with place(request.destination, environ) as destination:
-            fetched = fetch(reference, facts.target, destination, request.registry, console)
+            fetched = fetch(reference, facts.target, destination, request.access, console)
     except GlowplugError as error:
         if request.strict:
             raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -23,16 +24,15 @@ from glowplug.report.console import Console
 )  # fmt: skip
 @options.interpreter
 @options.pretend_target
-@options.registry_options
+@options.access_options
 @options.as_json
 def command(
     reference: Reference,
     destination: Path,
     interpreter: Path | None,
     pretend: tuple[str, ...],
-    timeout_s: float | None,
-    plain_http: bool,
     as_json: bool,
+    **flags: Any,
 ) -> None:
     """Put the artifact of REFERENCE that fits this machine into a folder, every digest checked.
 
@@ -40,11 +40,10 @@ def command(
     """
     python = interpreter or model_interpreter(("python",), os.environ)
     facts = model_facts(python, options.parse_target_overrides(pretend))
-    connection = options.make_registry_options(timeout_s, plain_http)
     console = Console()
     for note in facts.notes:
         console.warn(note)
-    fetched = fetch(reference, facts.target, destination, connection, console)
+    fetched = fetch(reference, facts.target, destination, options.AccessFlags(**flags).access(), console)
     environment = activation(fetched.record, fetched.path, os.environ)
     if as_json:
         options.print_json({**fetched.to_json(), "environment": environment})

@@ -6,11 +6,14 @@ import errno
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from glowplug.boot.access import Access
+from glowplug.boot.store import STORE_VARIABLE, Store
 from glowplug.core.reference import Reference, parse_reference
 from glowplug.errors import GlowplugError, UsageError
 from glowplug.registry.options import Options
@@ -52,6 +55,40 @@ def registry_options(function: _F) -> _F:
 def make_registry_options(timeout_s: float | None, plain_http: bool) -> Options:
     """Return the connection options that the flags describe."""
     return Options(timeout_s=timeout_s, plain_http=plain_http)
+
+
+def access_options(function: _F) -> _F:
+    """Add the options of commands that fetch: the connection's, the store's, and whether to use the network."""
+    store = click.option(
+        "--store",
+        type=click.Path(path_type=Path),
+        envvar=STORE_VARIABLE,
+        show_envvar=True,
+        help="The node's store, a folder shared by containers: what is in it is not downloaded again.",
+    )
+    offline = click.option(
+        "--offline",
+        is_flag=True,
+        envvar="GLOWPLUG_OFFLINE",
+        show_envvar=True,
+        help="Use no network: only what the store holds.",
+    )
+    return store(offline(registry_options(function)))
+
+
+@dataclass(frozen=True)
+class AccessFlags:
+    """What ``access_options`` were given."""
+
+    store: Path | None
+    offline: bool
+    timeout_s: float | None
+    plain_http: bool
+
+    def access(self) -> Access:
+        """Return how the repository is to be reached."""
+        store = Store(self.store.absolute()) if self.store else None
+        return Access(make_registry_options(self.timeout_s, self.plain_http), store, self.offline)
 
 
 def parse_target_overrides(values: tuple[str, ...]) -> dict[str, str]:

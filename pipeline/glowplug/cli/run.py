@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -30,16 +31,16 @@ class _Launcher(click.Command):
 )  # fmt: skip
 @click.option("--strict", is_flag=True, help="End with an error instead of starting without a cache.")
 @options.interpreter
-@options.registry_options
+@options.access_options
 @click.pass_obj
 def command(
     words: tuple[str, ...],
+    /,
     reference: str | None,
     destination: Path | None,
     strict: bool,
     interpreter: Path | None,
-    timeout_s: float | None,
-    plain_http: bool,
+    **flags: Any,
 ) -> None:
     """Fetch the artifact that fits this machine, set the environment, and become COMMAND.
 
@@ -48,6 +49,6 @@ def command(
     """
     if not words:
         raise UsageError("no command to start", hint="glowplug run REFERENCE -- COMMAND...")
-    connection = options.make_registry_options(timeout_s, plain_http)
-    request = RunRequest(reference or "", words, destination, interpreter, strict, connection)
+    access = options.AccessFlags(**flags).access()
+    request = RunRequest(reference or "", words, destination, interpreter, strict, access)
     become(words, prepare(request, os.environ, Console()))

@@ -28,7 +28,8 @@ class CompileWork:
         frames: frames that Dynamo traced; tracing is repeated on every start and is no compile work.
         graph_breaks: how often Dynamo gave a piece of the model back to the interpreter.
         processes: Python processes that were watched.
-        blind_processes: Python children started with -I, -E or -S, which the probe cannot enter.
+        blind_processes: Python processes that could not be watched: children started with -I, -E or -S, and those in
+            which the probe failed.
         built: what the builds produced, by file name or kernel name, at most 20.
         reasons: Dynamo's words for what it did not compile, their first lines, at most 20.
     """
@@ -125,7 +126,7 @@ def summarize(events: Iterable[Mapping[str, Any]]) -> CompileWork:
                 names[event["kernel"]] = None
         elif kind == "counter":
             _count(event, counts, reasons)
-        elif kind in ("process", "blind"):
+        elif kind in ("process", "blind", "probe_error"):
             counts["processes" if kind == "process" else "blind_processes"] += 1
     build_s = sum(value for key, value in seconds.items() if roles.get(key) == "build")
     return CompileWork(

@@ -133,7 +133,7 @@ def find_shortfalls(
         found.append("the replay used no cache entry at all")
     if work.blind_processes:
         found.append(
-            f"{work.blind_processes} Python processes could not be watched (started with -I, -E or -S)"
+            f"{work.blind_processes} Python processes could not be watched (started with -I, -E or -S, or the probe failed there)"
         )
     for index, comparison in enumerate(comparisons):
         if not comparison.equal:

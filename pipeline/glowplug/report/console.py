@@ -39,17 +39,17 @@ class Console:
 
     def note(self, text: str) -> None:
         """Say something that most readers may skip."""
-        self.line(self.style(f"  {text}", "dim"))
+        self.line(self.style(f"  {printable(text)}", "dim"))
 
     def warn(self, text: str) -> None:
         """Say something that the reader should act on some day."""
-        self.line(f"{self.style('warning:', 'yellow')} {text}")
+        self.line(f"{self.style('warning:', 'yellow')} {printable(text)}")
 
     def error(self, message: str, hint: str = "") -> None:
         """Say why the command ends here, and what to do next."""
-        self.line(f"{self.style('error:', 'red')} {message}")
+        self.line(f"{self.style('error:', 'red')} {printable(message)}")
         if hint:
-            self.line(f"{self.style('hint:', 'bold')} {hint}")
+            self.line(f"{self.style('hint:', 'bold')} {printable(hint)}")
 
     def progress(self, text: str) -> None:
         """Show how far a long step is: in place on a terminal, now and then elsewhere."""
@@ -74,7 +74,7 @@ class Console:
         except BaseException:
             self.line(f"{self.style('✗', 'red')} {name} {self.style(step.seconds, 'dim')}")
             raise
-        result = f": {step.result}" if step.result else ""
+        result = f": {printable(step.result)}" if step.result else ""
         self.line(f"{self.style('✓', 'green')} {name}{result} {self.style(step.seconds, 'dim')}")
 
     def _clear(self) -> None:
@@ -116,6 +116,11 @@ def _width() -> int:
         return os.get_terminal_size(2).columns or 80  # some terminals do not say
     except OSError:
         return 80
+
+
+def printable(text: str) -> str:
+    """Return text that may come from an artifact or a registry so that it cannot steer a terminal."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def size_text(size_bytes: int) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from glowplug.core.record import Record
 from glowplug.core.reference import Reference
 from glowplug.report.build import proof_table
-from glowplug.report.console import size_text
+from glowplug.report.console import printable, size_text
 from glowplug.report.table import table
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def inspect_text(reference: Reference, artifacts: Sequence[Described]) -> str:
     """Return everything about a reference that people ask for."""
-    return "\n\n".join([str(reference), *(_artifact_text(artifact) for artifact in artifacts)])
+    return printable("\n\n".join([str(reference), *(_artifact_text(artifact) for artifact in artifacts)]))
 
 
 def _artifact_text(artifact: Described) -> str:

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from glowplug.boot.place import private_folder, require_executable
+from glowplug.boot.place import private_folder, require_usable
 from glowplug.errors import UsageError
 
 
@@ -19,7 +19,7 @@ def noexec(tmp_path):
 
 def test_a_noexec_mount_is_refused(noexec):
     with pytest.raises(UsageError, match="mounted noexec"):
-        require_executable(noexec / "not" / "yet" / "there")
+        require_usable(noexec / "not" / "yet" / "there")
 
 
 def test_a_private_folder_avoids_a_noexec_home(noexec, tmp_path, monkeypatch):
@@ -28,3 +28,8 @@ def test_a_private_folder_avoids_a_noexec_home(noexec, tmp_path, monkeypatch):
     assert path.parent.parent == tmp_path
     assert path.parent.stat().st_mode & 0o777 == 0o700
     assert not path.exists()
+
+
+def test_a_path_that_pythonpath_would_cut_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="PYTHONPATH takes for an end"):
+        require_usable(tmp_path / "a:b")

@@ -156,6 +156,8 @@ def test_the_same_content_is_equal(first, second):
         (torch.tensor([1 + 1j]), torch.tensor([1 - 1j]), "largest difference 2"),
         (torch.tensor([True, False]), torch.tensor([True, True]), "1 of 2 values differ"),
         (torch.tensor([1, 2]), torch.tensor([1, 3]), "largest difference 1"),
+        (torch.tensor([50_000]), torch.tensor([50_001]), "1 of 1 values differ by more than 0 (largest difference 1)"),
+        (50_000, 50_001, "1 of 1 values differ by more than 0"),
         (torch.ones(2), torch.ones(3), "torch.float32 (2,) became torch.float32 (3,)"),
         (torch.ones(2), torch.ones(2, 1), "(2,) became torch.float32 (2, 1)"),
         (torch.ones(2), torch.ones(2).half(), "torch.float32 (2,) became torch.float16 (2,)"),

@@ -10,6 +10,7 @@ import pytest
 
 from glowplug import errors
 from glowplug.boot import run
+from glowplug.boot.access import Access
 from glowplug.boot.activate import activation, strangers
 from glowplug.boot.place import place, private_folder
 from glowplug.boot.run import RunRequest, become, model_facts, model_interpreter, prepare
@@ -17,7 +18,6 @@ from glowplug.core.facts import Facts
 from glowplug.core.reference import LayoutRepository
 from glowplug.errors import EngineError, GlowplugError, UsageError
 from glowplug.registry.layout import Layout
-from glowplug.registry.options import DEFAULT
 from glowplug.report.console import Console
 from unit.artifacts import make_sealed, make_session, publish
 from unit.samples import H100, make_record
@@ -34,7 +34,7 @@ def heard():
 def asked(tmp_path):
     def ask(reference="", *, strict=False, dest="place"):
         destination = tmp_path / dest if dest else None
-        return RunRequest(reference, ("serve",), destination, None, strict, DEFAULT)
+        return RunRequest(reference, ("serve",), destination, None, strict, Access())
 
     return ask
 

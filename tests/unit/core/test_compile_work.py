@@ -47,6 +47,7 @@ def counter(group, name, by=1):
         (counter("new_group", "x"), {}),
         ({"event": "process", "argv": []}, {"processes": 1}),
         ({"event": "blind", "argv": []}, {"blind_processes": 1}),
+        ({"event": "probe_error", "where": "triton.knobs", "error": "x"}, {"blind_processes": 1}),
         ({"event": "of another version"}, {}),
         ({}, {}),
     ],

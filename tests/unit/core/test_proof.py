@@ -60,7 +60,9 @@ def shortfalls(work=HITS, comparisons=(SAME,), new_entries=(), max_compile_work=
         ({"work": CompileWork()}, ("the replay used no cache entry at all",)),
         (
             {"work": replace(HITS, blind_processes=2)},
-            ("2 Python processes could not be watched (started with -I, -E or -S)",),
+            (
+                "2 Python processes could not be watched (started with -I, -E or -S, or the probe failed there)",
+            ),
         ),
         (
             {"comparisons": (SAME, DIFFERENT)},
@@ -97,7 +99,7 @@ def test_shortfalls_come_together_the_most_telling_first():
     assert [text.partition(":")[0] for text in found] == [
         "the replay compiled again",
         "the replay used no cache entry at all",
-        "1 Python processes could not be watched (started with -I, -E or -S)",
+        "1 Python processes could not be watched (started with -I, -E or -S, or the probe failed there)",
         "inputs[0]",
         "inputs[1]",
     ]

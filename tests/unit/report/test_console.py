@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from glowplug.report import console
-from glowplug.report.console import Console, size_text
+from glowplug.report.console import Console, printable, size_text
 
 SECONDS = re.compile(r"\(\d+\.\d s\)")
 
@@ -186,3 +186,14 @@ def test_nobody_listening_is_no_reason_to_stop(monkeypatch):
 )
 def test_sizes_are_written_as_people_read_them(size_bytes, text):
     assert size_text(size_bytes) == text
+
+
+@pytest.mark.parametrize("say", [Console.warn, Console.note, Console.error])
+def test_text_from_elsewhere_cannot_steer_the_terminal(say):
+    stream = io.StringIO()
+    say(Console(stream, {}), "torch \x1b[2J\x9b2K\r2.0\n  next line")
+    assert stream.getvalue().endswith("torch \ufffd[2J\ufffd2K\ufffd2.0\n  next line\n")
+
+
+def test_what_people_write_stays_as_it_is():
+    assert printable("modèle ≠ 模型\t✓\n") == "modèle ≠ 模型\t✓\n"

@@ -1,0 +1,170 @@
+"""How a boot reaches a repository: through the node's store where there is one, and without the network if it must."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from glowplug.boot.store import Store
+from glowplug.core.oci import INDEX_TYPE, MANIFEST_TYPE, Descriptor, Document, decode
+from glowplug.core.reference import LayoutRepository, Repository, is_digest
+from glowplug.errors import GlowplugError, UnavailableError
+from glowplug.registry.options import DEFAULT, Options
+from glowplug.registry.source import Source, open_source
+
+_CHUNK_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Access:
+    """What a caller may decide about reading a repository.
+
+    Attributes:
+        registry: timeouts and transport.
+        store: the node's store, ``None`` without one.
+        offline: never use the network: what the store holds must do.
+    """
+
+    registry: Options = field(default=DEFAULT)
+    store: Store | None = None
+    offline: bool = False
+
+
+@contextmanager
+def open_repository(repository: Repository, access: Access, note: Callable[[str], None]) -> Iterator[Source]:
+    """Open a repository for reading; ``note`` hears of what came from the store although it may be out of date.
+
+    Raises:
+        UnavailableError: offline, and there is no store to do without the network.
+        UsageError: the store is no folder.
+    """
+    if isinstance(repository, LayoutRepository):
+        with open_source(repository, access.registry) as source:
+            yield source
+        return
+    if access.store is None:
+        if access.offline:
+            raise UnavailableError(
+                f"{repository} cannot be read offline without a store",
+                hint="set GLOWPLUG_STORE to the node's store",
+            )
+        with open_source(repository, access.registry) as source:
+            yield source
+        return
+    writable = access.store.prepare()
+    with open_source(repository, access.registry) as remote:
+        yield StoredSource(repository, access, remote, note=note, writable=writable)
+    if writable:
+        access.store.collect()
+
+
+class StoredSource:
+    """A ``Source`` that asks the store before the registry, and keeps there what the registry gave."""
+
+    def __init__(
+        self,
+        repository: Repository,
+        access: Access,
+        remote: Source,
+        *,
+        note: Callable[[str], None],
+        writable: bool,
+    ) -> None:
+        assert access.store is not None  # noqa: S101 - open_repository's own condition, for the type checker
+        self._repository = repository
+        self._store = access.store
+        self._offline = access.offline
+        self._remote = remote
+        self._note = note
+        self._writable = writable
+
+    def resolve(self, selector: str) -> Document:
+        """See ``Source.resolve``. A tag is asked for each time; where the registry cannot answer, what it said last counts."""
+        if is_digest(selector):
+            return self._document(selector) or self._keep(self._ask(selector))
+        reference = f"{self._repository}:{selector}"
+        try:
+            document = self._keep(self._ask(selector))
+        except UnavailableError as error:
+            known = self._store.recall(reference)
+            document_known = self._document(known) if known else None
+            if document_known is None:
+                raise
+            if not self._offline:
+                self._note(f"{error}; going on with {reference} as this node saw it last")
+            return document_known
+        if self._writable:
+            self._store.remember(reference, document.digest)
+        return document
+
+    def read_blob(self, descriptor: Descriptor) -> Iterator[bytes]:
+        """See ``Source.read_blob``."""
+        file = self._store.open_verified(descriptor)
+        if file is None and self._writable and not self._offline:
+            with self._store.single_flight(descriptor.digest):
+                file = self._store.open_verified(descriptor)
+                if file is None:
+                    file = self._download(descriptor)
+        if file is not None:
+            yield from _read(file)
+            return
+        self._require_online(descriptor.digest)
+        yield from self._remote.read_blob(descriptor)
+
+    def tags(self) -> list[str]:
+        """See ``Source.tags``."""
+        self._require_online("its tags")
+        return self._remote.tags()
+
+    def _download(self, descriptor: Descriptor) -> int | None:
+        """Put a blob into the store; ``None`` when the store has no room for it, and the network must do."""
+        try:
+            self._store.add(descriptor.digest, self._remote.read_blob(descriptor))
+        except GlowplugError:
+            raise
+        except OSError as error:
+            self._note(f"the store {self._store.root} cannot be written: {error.strerror}")
+            return None
+        return self._store.open_verified(descriptor)
+
+    def _ask(self, selector: str) -> Document:
+        self._require_online(selector)
+        return self._remote.resolve(selector)
+
+    def _keep(self, document: Document) -> Document:
+        if self._writable:
+            try:
+                self._store.add(document.digest, [document.raw])
+            except OSError as error:
+                self._note(f"the store {self._store.root} cannot be written: {error.strerror}")
+        return document
+
+    def _document(self, digest: str) -> Document | None:
+        raw = self._store.read_document(digest)
+        media_type = _media_type(raw) if raw is not None else None
+        return Document(media_type, raw) if raw is not None and media_type else None
+
+    def _require_online(self, what: str) -> None:
+        if self._offline:
+            raise UnavailableError(
+                f"the store {self._store.root} does not hold {what} of {self._repository}, and the network may not be used",
+                hint="fetch it once without --offline",
+            )
+
+
+def _read(file: int) -> Iterator[bytes]:
+    with os.fdopen(file, "rb") as stream:
+        while chunk := stream.read(_CHUNK_BYTES):
+            yield chunk
+
+
+def _media_type(raw: bytes) -> str | None:
+    """Return what a stored document says that it is: a registry says it in a header, which is not stored."""
+    try:
+        body = decode(raw)
+    except ValueError:
+        return None
+    said = body.get("mediaType") if isinstance(body, dict) else None
+    return said if said in (MANIFEST_TYPE, INDEX_TYPE) else None

@@ -1,0 +1,205 @@
+"""The node's store: blobs by digest, and which digest a tag pointed to last. Shared by containers through a volume.
+
+A blob gets its name when its digest was verified, by one rename, and never changes after that. So nothing here is ever
+half there, whoever is killed when; locks only keep two containers from downloading the same blob, and where a file system
+does not lock (NFS) that is all that happens. What torch uses is unpacked from here for each container anew, into a
+folder of its own: no container's writes reach another one, and every byte is verified once more on its way.
+
+    blobs/sha256/<hex>      manifests, indexes, configs and layers
+    refs/<sha256>.json      {"reference", "digest"}, named by the reference
+    locks/<two digits>      what downloads lock; blobs share them, so that their number is fixed
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from glowplug.core.oci import Descriptor, digest_of
+from glowplug.core.reference import is_digest
+from glowplug.errors import IntegrityError, UsageError
+
+STORE_VARIABLE = "GLOWPLUG_STORE"
+# Room for some hundred versions of a large model's caches.
+MAX_BYTES = 20_000_000_000
+# Past this, waiting costs more than the bandwidth that it would save.
+LOCK_WAIT_S = 120.0
+_POLL_S = 0.05
+_CHUNK_BYTES = 1024 * 1024
+_PARTIAL = ".partial-"
+# A download that takes longer than this was not finished by anyone.
+_PARTIAL_AGE_S = 24 * 3600.0
+
+
+class Store:
+    """One folder of blobs and refs. All methods may be called from several threads and processes at once."""
+
+    def __init__(self, root: Path, max_bytes: int = MAX_BYTES) -> None:
+        self.root = root
+        self._max_bytes = max_bytes
+
+    def prepare(self) -> bool:
+        """Make the folders, and return whether the store can be written; a read-only one still serves.
+
+        Raises:
+            UsageError: the place is no folder and cannot become one.
+        """
+        try:
+            for name in ("blobs/sha256", "refs", "locks"):
+                (self.root / name).mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise UsageError(
+                f"the store {self.root} is not a folder", hint=f"correct {STORE_VARIABLE}"
+            ) from error
+        except OSError:
+            return False
+        return os.access(self.root / "blobs" / "sha256", os.W_OK)
+
+    def blob(self, digest: str) -> Path:
+        """Return where a blob is, or would be."""
+        if not is_digest(digest):
+            raise IntegrityError(f"'{digest}' is no digest")
+        return self.root / "blobs" / "sha256" / digest.removeprefix("sha256:")
+
+    def open_verified(self, descriptor: Descriptor) -> int | None:
+        """Open a blob for reading, if it is here and whole; return the file descriptor, at its beginning.
+
+        One that is not what its name says was damaged by its disk or by someone else; it is removed.
+        """
+        path = self.blob(descriptor.digest)
+        try:
+            # Links have no business here: the store may be writable by other users.
+            file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            return None
+        digest = hashlib.sha256()
+        while chunk := os.read(file, _CHUNK_BYTES):
+            digest.update(chunk)
+        if (
+            os.fstat(file).st_size == descriptor.size_bytes
+            and f"sha256:{digest.hexdigest()}" == descriptor.digest
+        ):
+            os.lseek(file, 0, os.SEEK_SET)
+            with contextlib.suppress(OSError):
+                os.utime(path)  # when it was last used, for collection
+            return file
+        os.close(file)
+        with contextlib.suppress(OSError):
+            path.unlink()
+        return None
+
+    def read_document(self, digest: str) -> bytes | None:
+        """Return a manifest's or an index's bytes, if they are here and whole."""
+        try:
+            raw = self.blob(digest).read_bytes()
+        except OSError:
+            return None
+        return raw if digest_of(raw) == digest else None
+
+    def add(self, digest: str, chunks: Iterable[bytes]) -> None:
+        """Store a blob. ``chunks`` raise, as those of a ``Source`` do, when they are not what ``digest`` says.
+
+        Raises:
+            OSError: there is no room, or no right to write.
+        """
+        path = self.blob(digest)
+        file, name = tempfile.mkstemp(prefix=_PARTIAL, dir=path.parent)
+        try:
+            with os.fdopen(file, "wb") as stream:
+                for chunk in chunks:
+                    stream.write(chunk)
+                stream.flush()
+                os.fsync(stream.fileno())
+                os.fchmod(stream.fileno(), 0o644)
+            os.rename(name, path)  # noqa: PTH104
+        except BaseException:
+            os.unlink(name)  # noqa: PTH108
+            raise
+
+    def remember(self, reference: str, digest: str) -> None:
+        """Write down what a tag points to, for when the registry cannot be asked; failing to is no harm."""
+        path = self._ref(reference)
+        try:
+            file, name = tempfile.mkstemp(prefix=_PARTIAL, dir=path.parent)
+            with os.fdopen(file, "w", encoding="utf-8") as stream:
+                json.dump({"reference": reference, "digest": digest}, stream)
+                os.fchmod(stream.fileno(), 0o644)
+            os.rename(name, path)  # noqa: PTH104
+        except OSError:
+            return
+
+    def recall(self, reference: str) -> str | None:
+        """Return the digest that a tag pointed to when it was last asked for."""
+        try:
+            entry = json.loads(self._ref(reference).read_bytes())
+        except (OSError, ValueError):
+            return None
+        digest = entry.get("digest") if isinstance(entry, dict) else None
+        return digest if isinstance(digest, str) and is_digest(digest) else None
+
+    @contextmanager
+    def single_flight(self, digest: str, wait_s: float = LOCK_WAIT_S) -> Iterator[None]:
+        """Keep others from downloading the same blob meanwhile, as far as the file system can."""
+        try:
+            lock = os.open(self.root / "locks" / digest[-2:], os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError:
+            yield
+            return
+        try:
+            _wait_for(lock, wait_s)
+            yield
+        finally:
+            os.close(lock)
+
+    def collect(self) -> int:
+        """Remove the blobs that were not used for longest, until the rest fits; return the bytes removed.
+
+        Who is reading a blob keeps it: an open file outlives its name.
+        """
+        blobs, total, removed = [], 0, 0
+        for item in os.scandir(self.root / "blobs" / "sha256"):
+            status = item.stat(follow_symlinks=False)
+            if item.name.startswith(_PARTIAL):
+                if time.time() - status.st_mtime > _PARTIAL_AGE_S:
+                    removed += _remove(item.path, status.st_size)
+                continue
+            blobs.append((status.st_mtime, status.st_size, item.path))
+            total += status.st_size
+        for _, size, path in sorted(blobs):
+            if total - removed <= self._max_bytes:
+                break
+            removed += _remove(path, size)
+        return removed
+
+    def _ref(self, reference: str) -> Path:
+        return self.root / "refs" / f"{hashlib.sha256(reference.encode()).hexdigest()}.json"
+
+
+def _wait_for(lock: int, wait_s: float) -> None:
+    deadline = time.monotonic() + wait_s
+    while time.monotonic() < deadline:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EWOULDBLOCK, errno.EINTR):
+                return  # a file system without locks
+            time.sleep(_POLL_S)
+        else:
+            return
+
+
+def _remove(path: str, size: int) -> int:
+    try:
+        os.unlink(path)  # noqa: PTH108
+    except OSError:
+        return 0
+    return size
