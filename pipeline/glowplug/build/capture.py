@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from glowplug.build.leaks import require_absent
+from glowplug.core.leaks import require_absent
 from glowplug.build.model_run import ModelRun, Place, run_model
 from glowplug.build.session import Session
 from glowplug.caches.table import KINDS

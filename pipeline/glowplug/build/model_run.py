@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from glowplug.build.leaks import masked
+from glowplug.core.leaks import masked
 from glowplug.build.session import Session
 from glowplug.caches.table import environment
 from glowplug.core.compile_work import CompileWork, parse_events, summarize

@@ -13,7 +13,7 @@ from glowplug.archive.layer_writer import PackedLayer
 from glowplug.archive.pack import pack
 from glowplug.archive.unpack import Layer, unpack
 from glowplug.build.capture import Capture, capture, require_caches_on, run_eager
-from glowplug.build.index import update_index
+from glowplug.registry.cache_index import update_index
 from glowplug.build.prove import prove
 from glowplug.build.seal import Sealed, seal
 from glowplug.build.session import (

@@ -12,17 +12,14 @@ from glowplug import __version__
 from glowplug.archive.layer_writer import PackedLayer
 from glowplug.archive.pack import pack_files
 from glowplug.build.capture import Capture
-from glowplug.build.leaks import require_absent
+from glowplug.core.leaks import require_absent
 from glowplug.build.model_run import AGENT
 from glowplug.build.session import Session
+from glowplug.core.artifact import DescribedLayer, compose
 from glowplug.core.inventory import Inventory
-from glowplug.core.oci import CONFIG_TYPE, Descriptor, Document, Manifest, digest_of, encode
+from glowplug.core.oci import Descriptor, Document, Manifest, encode
 from glowplug.core.proof import Proof
-from glowplug.core.record import RECORD_LABEL, START_FILE, Record
-from glowplug.errors import GlowplugError
-
-_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-
+from glowplug.core.record import START_FILE, Record
 
 @dataclass(frozen=True)
 class Sealed:
@@ -76,39 +73,10 @@ def seal(session: Session, captured: Capture, layers: tuple[PackedLayer, ...], p
     for name, content in files.items():
         require_absent(session.secrets, content, f"the artifact's {name}")
     described = (pack_files(files, out_dir), *layers)
-    config = encode(_config(record, described, architecture_of(target.machine)))
+    documents = compose(record, [DescribedLayer(layer.descriptor, layer.diff_id) for layer in described])
     config_path = out_dir / "config.json"
-    config_path.write_bytes(config)
-    config_descriptor = Descriptor(CONFIG_TYPE, digest_of(config), len(config))
-    manifest = Manifest(
-        config_descriptor, tuple(layer.descriptor for layer in described), record.annotations()
-    )
-    blobs = (*((layer.descriptor, layer.path) for layer in described), (config_descriptor, config_path))
+    config_path.write_bytes(documents.config)
+    manifest = documents.manifest
+    blobs = (*((layer.descriptor, layer.path) for layer in described), (manifest.config, config_path))
     return Sealed(record, captured.inventory, manifest, manifest.document(), blobs)
 
-
-def architecture_of(machine: str) -> str:
-    """Return the image-spec's word for a machine (GOARCH).
-
-    Raises:
-        GlowplugError: torch.compile caches are not made for it.
-    """
-    try:
-        return _ARCHITECTURES[machine]
-    except KeyError:
-        raise GlowplugError(
-            f"no artifact can be made on {machine}", hint="build on x86_64 or aarch64"
-        ) from None
-
-
-def _config(record: Record, layers: tuple[PackedLayer, ...], architecture: str) -> dict[str, object]:
-    """Return a config with which every container tool takes the artifact for the image that it is."""
-    labels = {**record.annotations(), RECORD_LABEL: encode(record.to_json()).decode()}
-    return {
-        "architecture": architecture,
-        "os": "linux",
-        "created": record.created,
-        "config": {"Labels": labels},
-        "rootfs": {"type": "layers", "diff_ids": [layer.diff_id for layer in layers]},
-        "history": [{"created": record.created, "created_by": record.builder} for _ in layers],
-    }

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from glowplug.build.leaks import find_secrets, require_absent
+from glowplug.core.leaks import find_secrets, require_absent
 from glowplug.build.spec_file import LoadedSpec
 from glowplug.core.facts import Facts
 from glowplug.core.oci import encode

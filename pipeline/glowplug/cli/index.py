@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from glowplug.build.index import find_entries, update_index
 from glowplug.cli import options
 from glowplug.core.record import ANNOTATION_MODEL
 from glowplug.core.reference import parse_repository
+from glowplug.registry.cache_index import find_entries, update_index
 from glowplug.registry.sink import open_sink
 from glowplug.report.console import Console
 

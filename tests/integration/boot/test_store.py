@@ -11,9 +11,9 @@ from glowplug.boot import access as access_module
 from glowplug.boot.access import Access, open_repository
 from glowplug.boot.fetch import fetch
 from glowplug.boot.store import Store
-from glowplug.build.index import update_index
 from glowplug.core.reference import Reference
 from glowplug.errors import NotFoundError, UnavailableError
+from glowplug.registry.cache_index import update_index
 from glowplug.registry.client import RegistrySource
 from glowplug.registry.options import Options
 from glowplug.registry.sink import open_sink

@@ -4,7 +4,6 @@ from dataclasses import replace
 import pytest
 
 from glowplug.boot.resolve import resolve
-from glowplug.build.index import make_index, update_index
 from glowplug.core.oci import (
     CONFIG_TYPE,
     INDEX_TYPE,
@@ -19,6 +18,7 @@ from glowplug.core.oci import (
 )
 from glowplug.core.reference import LayoutRepository, parse_reference
 from glowplug.errors import IntegrityError, NoCompatibleTargetError, NotFoundError
+from glowplug.registry.cache_index import make_index, update_index
 from glowplug.registry.layout import Layout
 from unit.artifacts import make_document
 from unit.samples import CPU, H100

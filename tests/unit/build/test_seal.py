@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from glowplug.build.seal import architecture_of
+from glowplug.core.artifact import architecture_of
 from glowplug.core.oci import CONFIG_TYPE, digest_of, parse_manifest
 from glowplug.core.record import parse_record
 from glowplug.errors import GlowplugError

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from glowplug.build.seal import architecture_of
+from glowplug.core.artifact import architecture_of
 from glowplug.core.oci import MANIFEST_TYPE, Descriptor, Document, Index, Platform, parse_manifest
 from glowplug.core.record import (
     ANNOTATION_FORMAT,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Collection, Mapping
 
 from glowplug.core.contract import looks_secret
@@ -30,7 +29,7 @@ def require_absent(secrets: Mapping[str, str], content: bytes, where: str) -> No
     """
     for name, value in secrets.items():
         escaped = json.dumps(value, ensure_ascii=False)[1:-1]
-        if any(os.fsencode(form) in content for form in (value, escaped)):
+        if any(form.encode(errors="surrogateescape") in content for form in (value, escaped)):
             raise GlowplugError(
                 f"the value of {name} is in {where}; nothing was published",
                 hint=f"list {name} in run.secrets, and keep its value out of run.inputs, run.env, the traced code and "

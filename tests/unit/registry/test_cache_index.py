@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from glowplug.build.index import current_digest, find_entries, make_index, update_index
 from glowplug.core.oci import INDEX_TYPE, MANIFEST_TYPE, Document, Platform, encode, parse_index
 from glowplug.core.reference import LayoutRepository
 from glowplug.errors import NotFoundError, UnavailableError
+from glowplug.registry.cache_index import current_digest, find_entries, make_index, update_index
 from glowplug.registry.layout import Layout
 from unit.artifacts import make_document
 from unit.samples import CPU, H100
@@ -155,7 +155,7 @@ def test_a_tag_that_someone_else_keeps_writing(layout):
 JOB = """
 import sys
 from dataclasses import replace
-from glowplug.build.index import update_index
+from glowplug.registry.cache_index import update_index
 from glowplug.core.reference import LayoutRepository
 from glowplug.registry.layout import Layout
 from unit.artifacts import make_document
