@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from glowplug.archive.format import MAX_LAYERS
-from glowplug.archive.layer_writer import PackedLayer, new_layer
+from glowplug.archive.layer_writer import Compress, PackedLayer, libdeflate_gzip, new_layer
 from glowplug.core.inventory import FileEntry, Inventory, Relocation, Rewrite, in_place
 from glowplug.errors import IntegrityError
 
@@ -21,7 +21,11 @@ _CHUNK_BYTES = 1024 * 1024
 
 
 def pack(
-    cache_root: Path, inventory: Inventory, out_dir: Path, relocation: Relocation = in_place
+    cache_root: Path,
+    inventory: Inventory,
+    out_dir: Path,
+    relocation: Relocation = in_place,
+    compress: Compress = libdeflate_gzip,
 ) -> tuple[PackedLayer, ...]:
     """Write the files of ``inventory`` as layers into ``out_dir``; at most ``MAX_LAYERS`` with the record's.
 
@@ -30,15 +34,16 @@ def pack(
         inventory: which files, with the digests that they have in the artifact.
         out_dir: created if missing; each layer's file is named by its digest.
         relocation: rewrites files that hold absolute paths into the form they have in the artifact.
+        compress: the run side has ``isal_gzip`` only.
 
     Raises:
         IntegrityError: a file is not what the inventory says.
-        ToolMissingError: the extra ``build`` is not installed.
+        ToolMissingError: ``compress`` is not installed.
     """
     originals = _originals(inventory.files, relocation)
     layers = []
     for position, files in enumerate(_split(inventory.files, originals), start=_RECORD_POSITION + 1):
-        with new_layer(out_dir) as writer:
+        with new_layer(out_dir, compress) as writer:
             for entry in files:
                 original = originals[entry.path]
                 if original == entry.path:
@@ -50,9 +55,11 @@ def pack(
     return tuple(layers)
 
 
-def pack_files(files: Mapping[str, bytes], out_dir: Path) -> PackedLayer:
+def pack_files(
+    files: Mapping[str, bytes], out_dir: Path, compress: Compress = libdeflate_gzip
+) -> PackedLayer:
     """Write the small layer that describes an artifact: ``record.json`` and what else is beside the kinds."""
-    with new_layer(out_dir) as writer:
+    with new_layer(out_dir, compress) as writer:
         for path in sorted(files):
             writer.add_file(path, len(files[path]), [files[path]])
         return writer.finish(_RECORD_POSITION)

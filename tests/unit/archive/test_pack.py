@@ -10,11 +10,13 @@ import pytest
 from glowplug.archive import layer_writer
 from glowplug.archive import pack as packing
 from glowplug.archive.format import CONTENT_DIGEST, MAX_LAYERS, TITLE, UNPACK
+from glowplug.archive.layer_writer import PackedLayer, isal_gzip
 from glowplug.archive.pack import pack, pack_files
+from glowplug.archive.unpack import unpack
 from glowplug.core.inventory import Rewrite
 from glowplug.core.oci import LAYER_TYPE, digest_of
 from glowplug.errors import GlowplugError, IntegrityError, ToolMissingError
-from unit.archive.caches import FILES, LONG_NAME, fill, inventory
+from unit.archive.caches import FILES, LONG_NAME, contents, fill, inventory, to_unpack
 
 
 def members(path: Path) -> list[tarfile.TarInfo]:
@@ -170,6 +172,42 @@ def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(ToolMissingError) as caught:
         pack_files({"record.json": b"{}"}, tmp_path)
     assert "glowplug[build]" in caught.value.hint
+
+
+@pytest.fixture(params=["isal", "zlib"])
+def base_install(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a model's container has, with and without a wheel of isal for it."""
+    monkeypatch.setitem(sys.modules, "deflate", None)
+    if request.param == "zlib":
+        monkeypatch.setitem(sys.modules, "isal", None)
+
+
+@pytest.mark.usefixtures("base_install")
+def test_the_base_install_packs_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layer_writer, "_MEMBER_BYTES", 10_000)
+    wanted = fill(tmp_path / "root", FILES)
+
+    def packed(out: str) -> list[PackedLayer]:
+        record = pack_files({"record.json": b"{}"}, tmp_path / out, isal_gzip)
+        return [record, *pack(tmp_path / "root", wanted, tmp_path / out, compress=isal_gzip)]
+
+    layers = packed("out")
+    for layer in layers:
+        blob = layer.path.read_bytes()
+        assert digest_of(blob) == layer.descriptor.digest
+        assert blob[4:8] == bytes(4)  # no time (RFC 1952, MTIME)
+    assert layers[1].path.read_bytes().count(b"\x1f\x8b\x08") > 1
+    unpack(to_unpack(layers), tmp_path / "unpacked")
+    assert contents(tmp_path / "unpacked") == FILES | {"record.json": b"{}"}
+    monkeypatch.setattr("time.time", lambda: 1e9)
+    assert [layer.descriptor for layer in packed("again")] == [layer.descriptor for layer in layers]
+
+
+def test_the_content_decides_about_diff_ids_whatever_compresses(tmp_path: Path) -> None:
+    wanted = fill(tmp_path / "root", FILES)
+    small = pack(tmp_path / "root", wanted, tmp_path / "small")
+    quick = pack(tmp_path / "root", wanted, tmp_path / "quick", compress=isal_gzip)
+    assert [layer.diff_id for layer in small] == [layer.diff_id for layer in quick]
 
 
 def test_nothing_gives_no_layer(tmp_path: Path) -> None:
