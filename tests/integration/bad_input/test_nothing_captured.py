@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from integration.bad_input.project import Project
+from integration.bad_input.project import Outcome, Project, finished
 
 # The run without torch.compile is left out, to save time.
 HEAD = """\
@@ -39,11 +39,20 @@ NOTHING = {
 }
 
 
-@pytest.mark.parametrize("model", NOTHING.values(), ids=NOTHING)
-def test_a_run_without_a_cache_says_why(project: Project, model: tuple[str, list[str]]) -> None:
-    code, words = model
-    project.model(HEAD + code)
-    project.build().refused(4, "nothing was captured", *words)
+@pytest.fixture(scope="module")
+def builds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Project, Outcome]]:
+    """A build of each of these models; all at once, which saves half of the time."""
+    projects = {name: Project(tmp_path_factory.mktemp("nothing")) for name in NOTHING}
+    for name, project in projects.items():
+        project.model(HEAD + NOTHING[name][0])
+    started = {name: project.start("build") for name, project in projects.items()}
+    return {name: (projects[name], finished(build)) for name, build in started.items()}
+
+
+@pytest.mark.parametrize("name", NOTHING)
+def test_a_run_without_a_cache_says_why(builds: dict[str, tuple[Project, Outcome]], name: str) -> None:
+    project, outcome = builds[name]
+    outcome.refused(4, "nothing was captured", *NOTHING[name][1])
     assert project.untouched()
 
 

@@ -44,7 +44,9 @@ def refuses(project: Project, repository: str, code: int, *words: str, **how: ob
 
 
 def test_nobody_listens(project: Project) -> None:
-    refuses(project, f"127.0.0.1:{free_port()}/acme/cache", 10, "127.0.0.1", "Connection refused")
+    project.build("--artifact", f"127.0.0.1:{free_port()}/acme/cache").refused(10, "Connection refused")
+    assert not project.model_ran
+    assert project.untouched()
 
 
 def test_no_such_host(project: Project) -> None:
