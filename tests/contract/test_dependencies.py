@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "build": ADAPTERS | BELOW | {"report"},
     "cli": BELOW | {"boot", "build", "report"},
     "__main__": {"cli"},
-    "__init__": set(),
+    "__init__": {"boot"},  # the Python interface, imported when it is used
 }
 EXCEPTIONS = {
     ("cli/options.py", "registry"): "the flags of a connection are its options",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,21 @@ class Fetched:
         }
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """What fits this host, before any layer is read."""
+
+    reference: Reference
+    resolution: Resolution
+    record: Record
+    diff_ids: tuple[str, ...]
+
+    @property
+    def manifest(self) -> Manifest:
+        """The manifest that was chosen."""
+        return self.resolution.manifest
+
+
 def fetch(reference: Reference, host: Target, destination: Path, access: Access, console: Console) -> Fetched:
     """Put the artifact that fits ``host`` at ``destination``, completely or not at all.
 
@@ -73,32 +88,53 @@ def fetch(reference: Reference, host: Target, destination: Path, access: Access,
         console.step(f"Fetch {reference}") as step,
         open_repository(reference.repository, access, console.note) as source,
     ):
-        resolution = resolve(source, reference, host)
-        record, diff_ids = read_config(source, resolution)
-        total = resolution.manifest.size_bytes
-        # Layers are read in several threads; each counts for itself.
-        received: dict[str, int] = {}
+        chosen = choose_artifact(source, reference, host)
+        fetched = put_in_place(source, chosen, path, step.progress)
+        kept = f"{fetched.files} files, {size_text(fetched.size_bytes)}"
+        step.result = f"{chosen.record.target.gpu_type}, {kept}"
+    return fetched
 
-        def read(descriptor: Descriptor) -> Iterator[bytes]:
-            for chunk in source.read_blob(descriptor):
-                received[descriptor.digest] = received.get(descriptor.digest, 0) + len(chunk)
-                step.progress(f"{size_text(sum(list(received.values())))} of {size_text(total)}")
-                yield chunk
 
-        layers = (
-            Layer(descriptor, read(descriptor), diff_id)
-            for descriptor, diff_id in zip(resolution.manifest.layers, diff_ids, strict=True)
-        )
-        summary = unpack(layers, path, relocation=relocation(path))
-        step.result = f"{record.target.gpu_type}, {summary.files} files, {size_text(summary.size_bytes)}"
+def choose_artifact(source: Source, reference: Reference, host: Target) -> Chosen:
+    """Find what fits ``host``, and read what it says of itself: two or three small documents.
+
+    Raises:
+        GlowplugError: see ``fetch``.
+    """
+    resolution = resolve(source, reference, host)
+    record, diff_ids = read_config(source, resolution)
+    return Chosen(reference, resolution, record, diff_ids)
+
+
+def put_in_place(source: Source, chosen: Chosen, path: Path, progress: Callable[[str], None]) -> Fetched:
+    """Read the layers and unpack them at ``path``, which is absolute.
+
+    Raises:
+        GlowplugError: see ``fetch``.
+    """
+    total = chosen.manifest.size_bytes
+    # Layers are read in several threads; each counts for itself.
+    received: dict[str, int] = {}
+
+    def read(descriptor: Descriptor) -> Iterator[bytes]:
+        for chunk in source.read_blob(descriptor):
+            received[descriptor.digest] = received.get(descriptor.digest, 0) + len(chunk)
+            progress(f"{size_text(sum(list(received.values())))} of {size_text(total)}")
+            yield chunk
+
+    layers = (
+        Layer(descriptor, read(descriptor), diff_id)
+        for descriptor, diff_id in zip(chosen.manifest.layers, chosen.diff_ids, strict=True)
+    )
+    summary = unpack(layers, path, relocation=relocation(path))
     return Fetched(
-        reference,
-        resolution.digest,
+        chosen.reference,
+        chosen.resolution.digest,
         path,
-        record,
+        chosen.record,
         summary.files,
         summary.size_bytes,
-        resolution.manifest.size_bytes,
+        total,
     )
 
 

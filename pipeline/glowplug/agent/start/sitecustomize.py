@@ -73,4 +73,5 @@ def _chain():
 
 
 sys.meta_path.insert(0, _AfterImport())
-_chain()
+if __name__ == "sitecustomize":  # glowplug.prefetch loads this file by another name
+    _chain()
