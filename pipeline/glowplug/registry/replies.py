@@ -11,7 +11,7 @@ from glowplug.registry.retry import TransientError
 
 OK = range(200, 300)
 REDIRECTS = (301, 302, 303, 307, 308)
-TRANSIENT = (429, 502, 503, 504)
+TRANSIENT = (408, 429, 500, 502, 503, 504)
 MAX_REPLY_BYTES = MAX_DOCUMENT_BYTES
 
 LOGIN_HINT = "log in with 'docker login', or set GLOWPLUG_USERNAME and GLOWPLUG_PASSWORD"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import ssl
+import threading
 from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -31,6 +34,7 @@ class Transport:
         self._options = options
         self._deadline = deadline
         self._pools: dict[str, PoolManager] = {}
+        self._resolved: set[str] = set()
 
     def send(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
@@ -46,6 +50,7 @@ class Transport:
 
         self.permit(url)
         connect_s, read_s = self.timeouts_s(url)
+        self._await_name(urlsplit(proxy_for(url) or url).hostname or "", connect_s)
         try:
             return self._pool(url).request(
                 method,
@@ -78,6 +83,21 @@ class Transport:
             return response.read1(CHUNK_BYTES)
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise unreachable(url, error) from error
+
+    def _await_name(self, host: str, timeout_s: float) -> None:
+        """Look a name up beforehand: libc waits for a silent name server as long as *it* wants to.
+
+        Raises:
+            TransientError: there was no answer in time. A negative answer is left to the request.
+        """
+        if host in self._resolved:
+            return
+        lookup = threading.Thread(target=_look_up, args=(host,), daemon=True)
+        lookup.start()
+        lookup.join(timeout_s)
+        if lookup.is_alive():
+            raise TransientError(f"cannot talk to {host}: the name does not resolve in time")
+        self._resolved.add(host)
 
     def timeouts_s(self, url: str) -> tuple[float, float]:
         """Return the time to connect and the time to wait for bytes, within the deadline."""
@@ -132,6 +152,11 @@ class Transport:
             # Reading the system's certificates takes longer than a request: not without need.
             self._pools.setdefault(key, _new_pool(proxy, self.tls if encrypted else None))
         return self._pools[key]
+
+
+def _look_up(host: str) -> None:
+    with contextlib.suppress(OSError, UnicodeError):
+        socket.getaddrinfo(host, None)
 
 
 def discard(response: BaseHTTPResponse) -> None:
