@@ -50,11 +50,11 @@ def open_repository(repository: Repository, access: Access, note: Callable[[str]
                 f"{repository} cannot be read offline without a store",
                 hint="set GLOWPLUG_STORE to the node's store",
             )
-        with open_source(repository, access.registry) as source:
+        with open_source(repository, access.registry, note) as source:
             yield source
         return
     writable = access.store.prepare()
-    with open_source(repository, access.registry) as remote:
+    with open_source(repository, access.registry, note) as remote:
         yield StoredSource(repository, access, remote, note=note, writable=writable)
     if writable:
         access.store.collect()

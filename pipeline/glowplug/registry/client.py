@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from glowplug.core.oci import INDEX_TYPE, MANIFEST_TYPE, Descriptor, Document
@@ -43,23 +43,30 @@ _HUB_API = "registry-1.docker.io"
 _PAGE_TAGS = 1000
 _MAX_PAGES = 1000
 _MAX_REDIRECTS = 5
+_READS = ("GET", "HEAD")
 
 
 class RegistrySource:
-    """A repository that is read; ``actions`` is what its tokens are asked for."""
+    """A repository that is read; ``actions`` is what its tokens are asked for, ``environ`` where logins are."""
 
-    def __init__(self, repository: RegistryRepository, options: Options, actions: str = "pull") -> None:
+    def __init__(
+        self,
+        repository: RegistryRepository,
+        options: Options,
+        actions: str = "pull",
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
         self.repository = repository
         self.options = options
         self.deadline = Deadline(options.timeout_s)
         self.transport = Transport(options, self.deadline)
         self.authorizer = Authorizer(
-            repository, actions, lambda: find_credential(repository, os.environ), self._fetch_token
+            repository, actions, lambda: find_credential(repository, environ), self._fetch_token
         )
         scheme = "http" if options.plain_http or repository.is_loopback else "https"
         host = _HUB_API if repository.host in _HUB_ALIASES else repository.host
         self.origin = f"{scheme}://{host}"
-        self._base = f"{self.origin}/v2/{repository.name}"
+        self.base_url = f"{self.origin}/v2/{repository.name}"
 
     def close(self) -> None:
         """Close all connections."""
@@ -68,7 +75,9 @@ class RegistrySource:
     def resolve(self, selector: str) -> Document:
         """See ``Source.resolve``."""
         action = f"read {self.repository}{'@' if is_digest(selector) else ':'}{selector}"
-        reply = self._get(f"{self._base}/manifests/{selector}", {"Accept": ", ".join(DOCUMENT_TYPES)}, action)
+        reply = self._get(
+            f"{self.base_url}/manifests/{selector}", {"Accept": ", ".join(DOCUMENT_TYPES)}, action
+        )
         media_type = reply.headers.get("Content-Type", "").partition(";")[0].strip()
         if media_type not in DOCUMENT_TYPES:
             raise not_a_registry(reply, action)
@@ -85,7 +94,7 @@ class RegistrySource:
     def tags(self) -> list[str]:
         """See ``Source.tags``."""
         action = f"list the tags of {self.repository}"
-        url = f"{self._base}/tags/list?n={_PAGE_TAGS}"
+        url = f"{self.base_url}/tags/list?n={_PAGE_TAGS}"
         found: set[str] = set()
         for _ in range(_MAX_PAGES):
             try:
@@ -101,6 +110,19 @@ class RegistrySource:
                 return sorted(found)
             url = follow(url, following)
         raise UnavailableError(f"cannot {action}: the list has no end")
+
+    def request(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | Iterable[bytes] | None = None
+    ) -> Reply:
+        """Send one request and return the reply, whatever its status, with its whole body, which is small.
+
+        An iterable body is iterated over again should the registry want a new login.
+
+        Raises:
+            TransientError: no connection, or no answer in time.
+            UnavailableError, DeniedError, IntegrityError: see ``Transport.send``; the login fails; too long.
+        """
+        return self._reply(self._open(method, url, headers, body), url)
 
     def _chunks(self, descriptor: Descriptor) -> Iterator[bytes]:
         received_bytes = 0
@@ -119,11 +141,13 @@ class RegistrySource:
     def _blob_from(self, digest: str, start_bytes: int) -> Iterator[bytes]:
         """Stream a blob from an offset on; a server may ignore the range and start over."""
         action = f"read {self.repository}@{digest}"
-        url = f"{self._base}/blobs/{digest}"
-        response = self._open(url, {"Range": f"bytes={start_bytes}-"} if start_bytes else {})
+        url = f"{self.base_url}/blobs/{digest}"
+        response = self._open("GET", url, {"Range": f"bytes={start_bytes}-"} if start_bytes else {})
         try:
             if response.status not in OK:
                 raise failure(self._reply(response, url), action)
+            if "html" in response.headers.get("Content-Type", ""):
+                raise not_a_registry(Reply(response.status, response.headers), action)
             resumed = response.headers.get("Content-Range", "").startswith(f"bytes {start_bytes}-")
             skip_bytes = 0 if response.status == 206 and resumed else start_bytes
             while chunk := self.transport.read(response, url):
@@ -136,7 +160,7 @@ class RegistrySource:
         """Return a successful reply with its whole body, which is small."""
 
         def once() -> Reply:
-            reply = self._reply(self._open(url, headers), url)
+            reply = self.request("GET", url, headers)
             if reply.status not in OK:
                 raise failure(reply, action)
             return reply
@@ -156,22 +180,27 @@ class RegistrySource:
             response.close()  # a connection whose body was read to its end is back in the pool already
         return Reply(response.status, response.headers, bytes(body))
 
-    def _open(self, url: str, headers: Mapping[str, str]) -> BaseHTTPResponse:
-        """Send a GET and follow redirects; only the registry itself ever sees the credentials."""
+    def _open(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | Iterable[bytes] | None = None
+    ) -> BaseHTTPResponse:
+        """Send a request, and follow redirects of a read; only the registry itself ever sees the credentials."""
         for _ in range(_MAX_REDIRECTS):
-            response = self._send(url, headers)
+            response = self._send(method, url, headers, body)
             location = response.headers.get("Location")
-            if response.status not in REDIRECTS or location is None:
+            if method not in _READS or response.status not in REDIRECTS or location is None:
                 return response
             discard(response)
             url = follow(url, location)
         raise UnavailableError(f"{self.repository.host} redirects in circles")
 
-    def _send(self, url: str, headers: Mapping[str, str]) -> BaseHTTPResponse:
+    def _send(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | Iterable[bytes] | None
+    ) -> BaseHTTPResponse:
         if not self.is_own(url):
-            return self.transport.send("GET", url, headers)
+            return self.transport.send(method, url, headers, body)
         return self.authorizer.authorized(
-            lambda authorization: self.transport.send("GET", url, {**headers, **authorization}), _challenge_in
+            lambda authorization: self.transport.send(method, url, {**headers, **authorization}, body),
+            _challenge_in,
         )
 
     def is_own(self, url: str) -> bool:

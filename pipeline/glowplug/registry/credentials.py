@@ -18,6 +18,7 @@ from glowplug.core.reference import RegistryRepository
 from glowplug.errors import DeniedError
 
 HELPER_TIMEOUT_S = 20.0
+LOGIN_VARIABLES = ("GLOWPLUG_USERNAME", "GLOWPLUG_PASSWORD")
 
 _HUB_HOSTS = ("docker.io", "index.docker.io", "registry-1.docker.io")
 _HUB_KEY = "https://index.docker.io/v1/"
@@ -43,8 +44,9 @@ def find_credential(repository: RegistryRepository, environ: Mapping[str, str]) 
     Raises:
         DeniedError: a file is damaged, or the helper that a file names for this host does not work.
     """
-    if environ.get("GLOWPLUG_USERNAME") and environ.get("GLOWPLUG_PASSWORD"):
-        return Credential(environ["GLOWPLUG_USERNAME"], environ["GLOWPLUG_PASSWORD"])
+    username, password = (environ.get(name, "") for name in LOGIN_VARIABLES)
+    if username and password:
+        return Credential(username, password)
     for path in _files(environ):
         config = _read(path)
         if config is not None and (found := _in_config(config, repository, path)) is not None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -43,18 +45,33 @@ class Source(Protocol):
         ...
 
 
+def _say_nothing(_text: str) -> None: ...
+
+
 @contextmanager
-def open_source(repository: Repository, options: Options = DEFAULT) -> Iterator[Source]:
-    """Open a repository for reading; the first request is what imports and touches the network."""
+def open_source(
+    repository: Repository, options: Options = DEFAULT, note: Callable[[str], None] = _say_nothing
+) -> Iterator[Source]:
+    """Open a repository for reading; the first request is what imports and touches the network.
+
+    Args:
+        repository: which one.
+        options: how patient and how strict to be.
+        note: hears of each mirror that is left out, in one sentence.
+
+    Raises:
+        UsageError: ``GLOWPLUG_MIRRORS`` cannot be read.
+    """
     if isinstance(repository, LayoutRepository):
         from glowplug.registry.layout import Layout  # noqa: PLC0415
 
         yield Layout(repository)
         return
     from glowplug.registry.client import RegistrySource  # noqa: PLC0415
+    from glowplug.registry.mirrors import open_mirrored  # noqa: PLC0415
 
-    source = RegistrySource(repository, options)
-    try:
+    with (
+        contextlib.closing(RegistrySource(repository, options)) as origin,
+        open_mirrored(origin, os.environ, note) as source,
+    ):
         yield source
-    finally:
-        source.close()

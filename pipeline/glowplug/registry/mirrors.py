@@ -1,0 +1,171 @@
+"""Mirrors: other registries with the same content, which are asked before the one that a reference names.
+
+``GLOWPLUG_MIRRORS`` lists them, the nearest first. They are for reading only. A mirror is believed as to which document
+a tag means, and in nothing else: every byte is checked against its digest, as the registry's own are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from glowplug.core.oci import Descriptor, Document
+from glowplug.core.reference import RegistryRepository, parse_repository
+from glowplug.errors import GlowplugError, UsageError
+from glowplug.registry.client import RegistrySource
+from glowplug.registry.credentials import LOGIN_VARIABLES
+from glowplug.registry.options import Options
+from glowplug.registry.source import Source
+
+MIRRORS_VARIABLE = "GLOWPLUG_MIRRORS"
+
+# Nearer than the registry, or it is no use.
+_CONNECT_TIMEOUT_S = 2.0
+_READ_TIMEOUT_S = 10.0
+# What is larger waits on disk until it is checked.
+_MAX_BYTES_IN_MEMORY = 1024 * 1024
+_CHUNK_BYTES = 1024 * 1024
+_PLAIN_HTTP = "http://"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Mirror:
+    """One entry of the list.
+
+    Attributes:
+        origin: the registry whose content it holds; empty for any registry.
+        host: where it is; may carry a port.
+        prefix: what it puts before the names of repositories; may be empty.
+        plain_http: whether it is spoken to without TLS.
+    """
+
+    origin: str
+    host: str
+    prefix: str
+    plain_http: bool
+
+    def repository_of(self, repository: RegistryRepository) -> RegistryRepository:
+        """Return where the mirror keeps a repository."""
+        return RegistryRepository(self.host, "/".join(filter(None, (self.prefix, repository.name))))
+
+
+def parse_mirrors(text: str) -> tuple[Mirror, ...]:
+    """Read a list of ``[REGISTRY=][http://]HOST[/PREFIX]``, separated by commas or spaces.
+
+    Raises:
+        UsageError: an entry is none.
+    """
+    return tuple(_parse_mirror(entry) for entry in re.split(r"[\s,]+", text) if entry)
+
+
+def _parse_mirror(entry: str) -> Mirror:
+    origin, _, place = entry.rpartition("=")
+    plain_http = place.startswith(_PLAIN_HTTP)
+    place = place.removeprefix(_PLAIN_HTTP).removeprefix("https://").rstrip("/")
+    with contextlib.suppress(UsageError):
+        repository = parse_repository(f"{place}/name")
+        if isinstance(repository, RegistryRepository) and "/" not in origin:
+            prefix = repository.name.removesuffix("name").rstrip("/")
+            return Mirror(origin, repository.host, prefix, plain_http)
+    raise UsageError(
+        f"'{entry}' in {MIRRORS_VARIABLE} is no mirror",
+        hint="it looks like mirror.example:5000, or ghcr.io=mirror.example/ghcr for one registry only",
+    )
+
+
+@contextmanager
+def open_mirrored(
+    origin: RegistrySource, environ: Mapping[str, str], note: Callable[[str], None]
+) -> Iterator[Source]:
+    """Put the mirrors that ``environ`` names for a registry before it; without any, it is used as it is.
+
+    Raises:
+        UsageError: the list cannot be read.
+    """
+    repository = origin.repository
+    places = {
+        mirror.repository_of(repository): mirror
+        for mirror in parse_mirrors(environ.get(MIRRORS_VARIABLE, ""))
+        if mirror.origin in ("", repository.host)
+    }
+    places.pop(repository, None)
+    with contextlib.ExitStack() as stack:
+        # The login in these variables is for the registry that the reference names.
+        logins = {name: value for name, value in environ.items() if name not in LOGIN_VARIABLES}
+        mirrors = [
+            RegistrySource(place, _options(origin.options, mirror), environ=logins)
+            for place, mirror in places.items()
+        ]
+        for source in mirrors:
+            stack.callback(source.close)
+        yield MirroredSource(mirrors, origin, note) if mirrors else origin
+
+
+def _options(options: Options, mirror: Mirror) -> Options:
+    """Be impatient with a mirror: the next one is the retry, and half of the time is left to the registry."""
+    return replace(
+        options,
+        timeout_s=options.timeout_s / 2 if options.timeout_s else None,
+        connect_timeout_s=min(options.connect_timeout_s, _CONNECT_TIMEOUT_S),
+        read_timeout_s=min(options.read_timeout_s, _READ_TIMEOUT_S),
+        retries=0,
+        plain_http=mirror.plain_http,
+    )
+
+
+class MirroredSource:
+    """A ``Source`` that asks mirrors first; one that fails, in whatever way, is not asked again."""
+
+    def __init__(
+        self, mirrors: Sequence[RegistrySource], origin: Source, note: Callable[[str], None]
+    ) -> None:
+        self._mirrors = list(mirrors)
+        self._origin = origin
+        self._note = note
+        self._lock = threading.Lock()
+
+    def resolve(self, selector: str) -> Document:
+        """See ``Source.resolve``. What a tag means to a mirror may be out of date."""
+        for mirror in tuple(self._mirrors):
+            with self._leaving_out(mirror):
+                return mirror.resolve(selector)
+        return self._origin.resolve(selector)
+
+    def read_blob(self, descriptor: Descriptor) -> Iterator[bytes]:
+        """See ``Source.read_blob``. Nothing of a mirror's blob is passed on before all of it was checked."""
+        for mirror in tuple(self._mirrors):
+            with tempfile.SpooledTemporaryFile(_MAX_BYTES_IN_MEMORY) as spool:
+                checked = False
+                with self._leaving_out(mirror):
+                    for chunk in mirror.read_blob(descriptor):
+                        spool.write(chunk)
+                    checked = True
+                if checked:
+                    spool.seek(0)
+                    yield from iter(lambda: spool.read(_CHUNK_BYTES), b"")
+                    return
+        yield from self._origin.read_blob(descriptor)
+
+    def tags(self) -> list[str]:
+        """See ``Source.tags``. A mirror knows only those that someone asked it for."""
+        return self._origin.tags()
+
+    @contextmanager
+    def _leaving_out(self, mirror: RegistrySource) -> Iterator[None]:
+        """Go on without a mirror when it fails, and say so once."""
+        try:
+            yield
+        except (GlowplugError, OSError) as error:  # the system's: there is no room for what it sent
+            with self._lock:
+                if mirror not in self._mirrors:
+                    return  # as another thread has said
+                self._mirrors.remove(mirror)
+            self._note(f"going on without the mirror {mirror.repository.host}: {error}")
