@@ -12,7 +12,6 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
-from urllib.parse import urlencode
 
 import oras.container
 import oras.provider
@@ -21,14 +20,14 @@ import requests.adapters
 
 from glowplug.core.oci import Descriptor, Document
 from glowplug.core.reference import RegistryRepository
-from glowplug.errors import GlowplugError, IntegrityError, UnavailableError
+from glowplug.errors import GlowplugError
 from glowplug.registry.client import RegistrySource
 from glowplug.registry.options import Options
-from glowplug.registry.replies import OK, TRANSIENT, Reply, failure
+from glowplug.registry.replies import TRANSIENT, Reply, failure
 from glowplug.registry.retry import retried
-from glowplug.registry.transport import USER_AGENT, follow, proxy_for, unreachable
+from glowplug.registry.transport import USER_AGENT, proxy_for, unreachable
+from glowplug.registry.upload import OCTETS, check_stored, is_held, upload_location, with_digest
 
-_OCTETS = {"Content-Type": "application/octet-stream"}
 _SEND_BYTES = 256 * 1024
 
 
@@ -40,7 +39,6 @@ class RegistrySink:
         self._source = RegistrySource(repository, options, actions="pull,push")
         self._oras = _OrasRegistry(self._source)
         self._container = self._oras.container_of(repository)
-        self._base = f"{self._source.origin}/v2/{repository.name}"
 
     def close(self) -> None:
         """Close all connections."""
@@ -83,15 +81,12 @@ class RegistrySink:
         name = tag or document.digest
         action = f"push {self._repository}{':' if tag else '@'}{name}"
         response = self._oras.do_request(
-            f"{self._base}/manifests/{name}", "PUT", document.raw, {"Content-Type": document.media_type}
+            f"{self._source.base_url}/manifests/{name}",
+            "PUT",
+            document.raw,
+            {"Content-Type": document.media_type},
         )
-        if response.status_code not in OK:
-            raise failure(_reply(response), action)
-        stored = response.headers.get("Docker-Content-Digest", document.digest)
-        if stored.startswith("sha256:") and stored != document.digest:
-            raise IntegrityError(
-                f"cannot {action}: the registry stored it as {stored}, not {document.digest}"
-            )
+        check_stored(_reply(response), document.digest, action)
 
 
 class _OrasRegistry(oras.provider.Registry):  # type: ignore[misc]  # oras has no types
@@ -130,9 +125,7 @@ class _OrasRegistry(oras.provider.Registry):  # type: ignore[misc]  # oras has n
     def blob_exists(self, layer: Mapping[str, Any], container: oras.container.Container) -> bool:
         """Ask for a blob; a refusal is an error here, not an absence."""
         response = self.do_request(f"{self.prefix}://{container.get_blob_url(layer['digest'])}", "HEAD")
-        if response.status_code not in (*OK, 404):
-            raise failure(_reply(response), f"look for {layer['digest']} in {self._source.repository}")
-        return response.status_code != 404
+        return is_held(_reply(response), f"look for {layer['digest']} in {self._source.repository}")
 
     def put_upload(
         self, blob: str, container: oras.container.Container, layer: Mapping[str, Any]
@@ -141,12 +134,9 @@ class _OrasRegistry(oras.provider.Registry):  # type: ignore[misc]  # oras has n
         action = f"push {layer['digest']} to {self._source.repository}"
 
         def once(file: IO[bytes]) -> requests.Response:
-            location = self.start_upload(container, action)
-            separator = "&" if "?" in location else "?"
-            url = f"{location}{separator}{urlencode({'digest': layer['digest']})}"
-            response = self.request_once("PUT", url, file, _OCTETS)
-            if response.status_code not in OK:
-                raise failure(_reply(response), action)
+            url = with_digest(self.start_upload(container, action), layer["digest"])
+            response = self.request_once("PUT", url, file, OCTETS)
+            check_stored(_reply(response), layer["digest"], action)
             return response
 
         with open(blob, "rb") as file:  # noqa: PTH123
@@ -155,13 +145,7 @@ class _OrasRegistry(oras.provider.Registry):  # type: ignore[misc]  # oras has n
     def start_upload(self, container: oras.container.Container, action: str) -> str:
         """Open an upload session and return its URL."""
         url = f"{self.prefix}://{container.upload_blob_url()}"
-        response = self.do_request(url, "POST", headers=_OCTETS)
-        if response.status_code not in OK:
-            raise failure(_reply(response), action)
-        location = response.headers.get("Location")
-        if not location:
-            raise UnavailableError(f"cannot {action}: the registry does not say where to upload")
-        return follow(url, location)
+        return upload_location(_reply(self.do_request(url, "POST")), url, action)
 
     def request_once(
         self, method: str, url: str, data: Any = None, headers: Mapping[str, str] | None = None

@@ -7,7 +7,7 @@ import os
 import socket
 import ssl
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urljoin, urlsplit
@@ -37,9 +37,12 @@ class Transport:
         self._resolved: set[str] = set()
 
     def send(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | Iterable[bytes] | None = None
     ) -> BaseHTTPResponse:
         """Send one request and return the response with its body unread.
+
+        A body that comes in chunks needs a ``Content-Length`` among the headers, and is iterated over once.
+        A server that stops reading it is noticed after the longest silence at most.
 
         Raises:
             TransientError: no connection, or no answer in time.
@@ -51,13 +54,15 @@ class Transport:
         self.permit(url)
         connect_s, read_s = self.timeouts_s(url)
         self._await_name(urlsplit(proxy_for(url) or url).hostname or "", connect_s)
+        # The total counts what sending has taken off the time to wait for the answer.
+        timeout = urllib3.Timeout(total=self._left_s(url), connect=connect_s, read=read_s)
         try:
             return self._pool(url).request(
                 method,
                 url,
-                body=body,
+                body=body if body is None or isinstance(body, bytes) else self._while_in_time(body, url),
                 headers={"User-Agent": USER_AGENT, **headers},
-                timeout=urllib3.Timeout(connect=connect_s, read=read_s),
+                timeout=timeout,
                 retries=False,
                 redirect=False,
                 preload_content=False,
@@ -101,7 +106,7 @@ class Transport:
 
     def timeouts_s(self, url: str) -> tuple[float, float]:
         """Return the time to connect and the time to wait for bytes, within the deadline."""
-        left_s = self._deadline.left_s(f"a request to {urlsplit(url).netloc}")
+        left_s = self._left_s(url)
         return min(self._options.connect_timeout_s, left_s), min(self._options.read_timeout_s, left_s)
 
     def permit(self, url: str) -> None:
@@ -144,6 +149,14 @@ class Transport:
     def ca_bundle(self) -> str | None:
         """The file or folder of trusted certificates that the environment names."""
         return os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("SSL_CERT_FILE") or None
+
+    def _left_s(self, url: str) -> float:
+        return self._deadline.left_s(f"a request to {urlsplit(url).netloc}")
+
+    def _while_in_time(self, chunks: Iterable[bytes], url: str) -> Iterator[bytes]:
+        for chunk in chunks:
+            self._left_s(url)
+            yield chunk
 
     def _pool(self, url: str) -> PoolManager:
         proxy, encrypted = proxy_for(url), url.startswith("https:")
