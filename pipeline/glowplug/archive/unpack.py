@@ -144,6 +144,7 @@ def _read_all(layers: tuple[Layer, ...], reading: _Reading) -> None:
         reading.abandoned.set()
         pool.shutdown(wait=False, cancel_futures=True)
         # The others end with their next bytes; an interrupt does not wait until a silent registry sends some.
-        wait(jobs, _INTERRUPT_S if isinstance(error, KeyboardInterrupt) else None)
+        started = [job for job in jobs if not job.cancelled()]
+        wait(started, _INTERRUPT_S if isinstance(error, KeyboardInterrupt) else None)
         raise
     pool.shutdown()
