@@ -10,7 +10,7 @@ TORCH  ?= torch==2.13.0
 OLDEST := import sys, torch; sys.exit(tuple(map(int, torch.__version__.split(".")[:2])) < (2, 7))
 HAVE   := $(shell $(PYTHON) -c '$(OLDEST)' 2>/dev/null && echo yes)
 
-.PHONY: demo test lint format clean
+.PHONY: demo test bench-boot lint format clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/python examples/demo.py
@@ -18,6 +18,11 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed
 	@bash tests/system-packages.sh
 	$(BIN)/python -m pytest
+
+# What a start costs, against other tools (benchmarks/README.md). BENCH=--large adds a cache of 3 GB.
+bench-boot: $(VENV)/.installed
+	@bash tests/system-packages.sh
+	@PYTHONPATH=tests $(BIN)/python benchmarks/boot.py $(BENCH)
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -1,0 +1,275 @@
+"""How fast a container gets its cache, against what people use instead. ``make bench-boot`` runs it; README.md explains it.
+
+Prints a table and writes every figure to build/bench-boot.json. No figure makes it fail.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import peers
+from measure import Case, Measured, alternate, run
+from peers import Published
+from targets import FETCH, Bound, Value, table, to_json
+
+from glowplug.boot.place import is_noexec
+from glowplug.core.oci import parse_manifest
+from glowplug.core.reference import parse_reference
+from glowplug.registry.source import open_source
+from integration.services import RegistryService
+
+HERE = Path(__file__).parent
+BUILD = HERE.parent / "build"
+WORK = BUILD / "bench"
+RATE_BYTES_PER_S, LATENCY_S = 50e6, 0.030
+# Room for two copies of the mixed data set, and for three of the large one.
+TMPFS_BYTES, LARGE_TMPFS_BYTES = 1_500_000_000, 10_000_000_000
+
+
+class Bench:
+    """One run: a registry, folders to write to, and what was measured so far."""
+
+    def __init__(self, registry: RegistryService, tmpfs: Path, rounds: int) -> None:
+        self.registry, self.tmpfs, self.rounds = registry, tmpfs, rounds
+        self.cases: dict[str, Measured] = {}
+        self.values: list[Value] = []
+
+    def measure(self, where: str, cases: dict[str, Case], rounds: int | None = None) -> None:
+        """Measure cases against each other and keep them as ``case, where``."""
+        print(f"  {where}", flush=True)
+        named = {f"{name}, {where}": case for name, case in cases.items()}
+        self.cases |= alternate(named, rounds or self.rounds)
+
+    def publish(self, root: Path, name: str, *flags: str) -> Published:
+        """Pack and push a data set, and fetch it once to see what is in it."""
+        reference = f"{self.registry.host}/{name}"
+        script("artifact.py", "publish", root, WORK / "publish", reference, *flags)
+        shutil.rmtree(WORK / "publish")
+        parsed = parse_reference(reference)
+        with open_source(parsed.repository) as source:
+            layers = parse_manifest(source.resolve(parsed.selector)).layers
+        out = self.tmpfs / "counted"
+        run(peers.fetch(reference, out))
+        files = peers.count(out)
+        shutil.rmtree(out)
+        return Published(self.registry.host, name, layers, files)
+
+
+def script(name: str, *arguments: object) -> str:
+    """Run a neighbouring script and return what it prints."""
+    command = [sys.executable, str(HERE / name), *map(str, arguments)]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def whole_fetch(bench: Bench, artifact: Published, one_layer: Published) -> None:
+    """Measure a fetch against other tools, and against copying what came out."""
+    for where, folder in (("tmpfs", bench.tmpfs), ("disk", WORK / "disk")):
+        result, out = folder / "result", folder / "out"
+        run(peers.fetch(artifact.reference, result))
+        cases = {
+            FETCH: peers.fetch(artifact.reference, out, artifact.files),
+            "oras-py pull": peers.oras_pull(artifact, out),
+            "curl | tar xz": peers.curl_tar(artifact, out),
+            "curl | tar xz of one layer": peers.curl_tar(one_layer, out),
+            "skopeo copy + tar": peers.skopeo_tar(artifact, out),
+            "cp -r": peers.copy(result, out, artifact.files),
+        }
+        bench.measure(where, cases)
+        shutil.rmtree(result)
+
+
+def slow_network(bench: Bench, artifact: Published) -> None:
+    """Measure a fetch against the time that the network needs by itself."""
+    with throttled(bench.registry.host) as host:
+        far = replace(artifact, host=host)
+        cases = {
+            FETCH: peers.fetch(far.reference, bench.tmpfs / "out", far.files),
+            "8 curls to /dev/null": peers.parallel_curls(far),
+        }
+        bench.measure("throttled", cases)
+
+
+def small_files(bench: Bench, root: Path) -> None:
+    """Measure unpacking where every file costs more than its bytes."""
+    packed, out = WORK / "packed", bench.tmpfs / "out"
+    script("artifact.py", "pack", root, packed)
+    blobs = sorted(packed.glob("*.tar.gz"))
+    run(peers.unpack_blobs(blobs, out))
+    files = peers.count(out)
+    shutil.rmtree(out)
+    cases = {
+        "glowplug unpack": peers.unpack_blobs(blobs, out, files),
+        "tarfile with the data filter": peers.tarfile_blobs(blobs, out, files),
+    }
+    bench.measure("small files", cases)
+
+
+def packing(bench: Bench, root: Path) -> None:
+    """Measure packing, twice into other folders: equal content has to give equal layers."""
+    made, size_bytes, cpu_s = [], 0, []
+    for name in ("first", "second"):
+        started = os.times()
+        packed = json.loads(script("artifact.py", "pack", root, WORK / name))
+        ended = os.times()
+        cpu_s.append(
+            ended.children_user + ended.children_system - started.children_user - started.children_system
+        )
+        made.append(packed["layers"])
+        size_bytes = packed["size_bytes"]
+    zlib_bytes = int(script("artifact.py", "zlib", WORK / "first"))
+    for name in ("first", "second"):
+        shutil.rmtree(WORK / name)
+    bench.values += [
+        Value("pack, 300 MB", min(cpu_s), "CPU s", Bound(7.0)),
+        Value("packed size", size_bytes / 1e6, "MB", None),
+        Value("packed size / that of zlib -6", size_bytes / zlib_bytes, "", Bound(0.975)),
+        Value("equal layers from two packs", float(made[0] == made[1]), "", Bound(1.0, at_least=True)),
+    ]
+
+
+def start_cost(bench: Bench, root: Path) -> None:
+    """Measure what ``glowplug run`` adds to a start when nothing has to come over a network.
+
+    From a layout folder with an artifact of a few files, until a node's store can hold one.
+    """
+    few, layout, home = WORK / "few", WORK / "layout", bench.tmpfs / "home"
+    shutil.copytree(next((root / "triton").iterdir()), few / "triton" / "A")
+    script("artifact.py", "publish", few, WORK / "publish", f"oci:{layout}:few")
+    argv = (sys.executable, "-m", "glowplug", "run", f"oci:{layout}:few", "--strict", "--", "true")
+    environ = {"XDG_CACHE_HOME": str(home), "GLOWPLUG_PYTHON": sys.executable}
+    cases = {
+        "glowplug run oci:LAYOUT -- true": Case(argv, environ=environ, after=lambda: shutil.rmtree(home)),
+        "python -c pass": Case((sys.executable, "-c", "pass")),
+    }
+    bench.measure("start", cases, rounds=10)
+    for folder in (few, layout, WORK / "publish"):
+        shutil.rmtree(folder)
+    ours, bare = (bench.cases[f"{name}, start"].median("cpu_s") for name in cases)
+    bench.values.append(Value("glowplug run over python -c pass", (ours - bare) * 1000, "CPU ms", Bound(100)))
+
+
+def large_cache(bench: Bench, root: Path) -> None:
+    """Measure 3 GB in 60,000 files: memory must not follow the size."""
+    artifact = bench.publish(root, "large:v1")
+    result, archive, out = bench.tmpfs / "result", bench.tmpfs / "result.tar", bench.tmpfs / "out"
+    run(peers.fetch(artifact.reference, result))
+    subprocess.run(["tar", "cf", archive, "-C", result, "."], check=True)
+    shutil.rmtree(result)
+    cases = {
+        FETCH: peers.fetch(artifact.reference, out, artifact.files),
+        "tar x": peers.tar_x(archive, out, artifact.files),
+    }
+    bench.measure("large", cases)
+    archive.unlink()
+
+
+def memory(bench: Bench) -> None:
+    """Report the largest resident set over all fetches."""
+    for name, case in bench.cases.items():
+        if name.startswith(FETCH):
+            peak_mb = max(sample.peak_rss_bytes for sample in case.samples) / 1e6
+            bench.values.append(Value(f"peak memory of {name}", peak_mb, "MB", Bound(150)))
+
+
+@contextmanager
+def throttled(host: str) -> Iterator[str]:
+    """Run the proxy before a registry and yield where it listens."""
+    target_port = host.rpartition(":")[2]
+    command = [sys.executable, str(HERE / "throttle.py"), target_port, str(RATE_BYTES_PER_S), str(LATENCY_S)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as proxy:
+        assert proxy.stdout is not None
+        try:
+            yield f"127.0.0.1:{int(proxy.stdout.readline())}"
+        finally:
+            proxy.terminate()
+
+
+@contextmanager
+def tmpfs(size_bytes: int) -> Iterator[Path]:
+    """Yield an empty folder in memory from which libraries may be loaded: in /dev/shm, or mounted."""
+    shared = Path("/dev/shm")
+    fits = shared.is_dir() and shutil.disk_usage(shared).free >= size_bytes and not is_noexec(shared)
+    folder = Path(tempfile.mkdtemp(prefix="glowplug-bench-", dir=shared if fits else WORK))
+    if not fits:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size_bytes}", "tmpfs", folder], check=True)
+    try:
+        yield folder
+    finally:
+        if not fits:
+            subprocess.run(["umount", folder], check=True)
+        shutil.rmtree(folder)
+
+
+@contextmanager
+def registry() -> Iterator[RegistryService]:
+    """Run a registry with nothing in it."""
+    with tempfile.TemporaryDirectory(dir=WORK) as folder:
+        service = RegistryService(Path(folder))
+        service.start()
+        try:
+            yield service
+        finally:
+            service.stop()
+
+
+def machine() -> dict[str, Any]:
+    """Return what the figures depend on besides the code."""
+    model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
+    packages = ("urllib3", "isal", "deflate", "click", "oras", "torch", "triton")
+    return {
+        "cpu": model[1] if model else platform.machine(),
+        "cores": len(os.sched_getaffinity(0)),
+        "load_before": os.getloadavg()[0],
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "versions": {name: version(name) for name in packages},
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each case (default: 3)")
+    parser.add_argument("--large", action="store_true", help="also the cache of 3 GB; needs 16 GB of memory")
+    options = parser.parse_args()
+    report: dict[str, Any] = {"machine": machine()}
+    # A peer that sends loopback through a proxy would measure the proxy.
+    os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1"
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    names = ("mixed", "small", *(["large"] if options.large else []))
+    # In a process of its own: a child's peak memory is never less than that of who starts it (getrusage(2)).
+    data = {
+        name: Path(folder) for name, folder in json.loads(script("dataset.py", WORK / "data", *names)).items()
+    }
+    for folder in ("disk", "publish", "packed"):
+        shutil.rmtree(WORK / folder, ignore_errors=True)
+    with tmpfs(LARGE_TMPFS_BYTES if options.large else TMPFS_BYTES) as memory_folder, registry() as service:
+        bench = Bench(service, memory_folder, options.rounds)
+        artifact = bench.publish(data["mixed"], "mixed:v1")
+        whole_fetch(bench, artifact, bench.publish(data["mixed"], "one-layer:v1", "--one-layer"))
+        slow_network(bench, artifact)
+        small_files(bench, data["small"])
+        start_cost(bench, data["mixed"])
+        packing(bench, data["mixed"])
+        if options.large:
+            large_cache(bench, data["large"])
+        memory(bench)
+    print(f"\n{table(bench.cases, bench.values)}")
+    (BUILD / "bench-boot.json").write_text(json.dumps(report | to_json(bench.cases, bench.values), indent=2))
+
+
+if __name__ == "__main__":
+    main()
