@@ -24,12 +24,14 @@ class RegistryService:
     Attributes:
         folder: configuration, log, and ``data``, which outlive a restart.
         user, password: the login it asks for; without a user it serves anyone.
+        read_only: whether it refuses to store anything, from the next start on.
         host: ``127.0.0.1:PORT``, the same after a restart.
     """
 
     folder: Path
     user: str = ""
     password: str = ""
+    read_only: bool = False
     host: str = ""
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
@@ -69,7 +71,10 @@ class RegistryService:
         lines = [
             "version: 0.1",
             "log: {level: warn, accesslog: {disabled: true}}",
-            f"storage: {{filesystem: {{rootdirectory: {self.data}}}, delete: {{enabled: true}}}}",
+            "storage:",
+            f"  filesystem: {{rootdirectory: {self.data}}}",
+            "  delete: {enabled: true}",
+            f"  maintenance: {{readonly: {{enabled: {str(self.read_only).lower()}}}}}",
             f"http: {{addr: {self.host}}}",
         ]
         if self.user:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +36,7 @@ class Artifact:
 
 
 MakeArtifact = Callable[..., Artifact]
+Connect = Callable[..., AbstractContextManager[Sink]]
 
 
 def index_of(*documents: Document) -> Document:

@@ -12,7 +12,8 @@ import pytest
 
 from glowplug.core.oci import CONFIG_TYPE, LAYER_TYPE, Descriptor, Manifest, digest_of, encode
 from glowplug.registry import retry
-from integration.registry.artifacts import Artifact, MakeArtifact
+from glowplug.registry.sink import open_sink, open_sink_without_extras
+from integration.registry.artifacts import Artifact, Connect, MakeArtifact
 from integration.registry.scripted import Answer, Request, Script, Serve
 
 
@@ -62,6 +63,19 @@ def serve() -> Iterator[Serve]:
     for server in servers:
         server.shutdown()
         server.server_close()
+
+
+@pytest.fixture(params=[open_sink, open_sink_without_extras], ids=["oras", "base"])
+def connect(request: pytest.FixtureRequest) -> Connect:
+    """Open a repository for writing, in either way: what holds for one holds for the other."""
+    opener: Connect = request.param
+    return opener
+
+
+@pytest.fixture
+def own_name(tmp_path: Path) -> str:
+    """A repository that no other test uses, in a registry that others use."""
+    return f"tests/{tmp_path.name.replace('_', '-').lower()}"
 
 
 @pytest.fixture(autouse=True)

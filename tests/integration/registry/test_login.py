@@ -13,9 +13,8 @@ import pytest
 
 from glowplug.core.oci import MANIFEST_TYPE, Document, digest_of, encode
 from glowplug.errors import DeniedError, UnavailableError
-from glowplug.registry.sink import open_sink
 from glowplug.registry.source import open_source
-from integration.registry.artifacts import MakeArtifact
+from integration.registry.artifacts import Connect, MakeArtifact
 from integration.registry.scripted import Answer, Request, Script, Serve
 from integration.services import RegistryService
 
@@ -28,12 +27,16 @@ def login(monkeypatch: pytest.MonkeyPatch, user: str, password: str) -> None:
 
 
 def test_basic_push_and_pull(
-    private_registry: RegistryService, make_artifact: MakeArtifact, monkeypatch: pytest.MonkeyPatch
+    connect: Connect,
+    private_registry: RegistryService,
+    own_name: str,
+    make_artifact: MakeArtifact,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     login(monkeypatch, private_registry.user, private_registry.password)
     artifact = make_artifact()
-    repository = private_registry.repository("login/basic")
-    with open_sink(repository) as sink:
+    repository = private_registry.repository(own_name)
+    with connect(repository) as sink:
         sink.check_push()
         artifact.push(sink, "v1")
     with open_source(repository) as source:
@@ -42,23 +45,23 @@ def test_basic_push_and_pull(
 
 
 def test_basic_from_a_docker_config(
-    private_registry: RegistryService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    connect: Connect, private_registry: RegistryService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pair = base64.b64encode(f"{private_registry.user}:{private_registry.password}".encode()).decode()
     (tmp_path / "config.json").write_text(json.dumps({"auths": {private_registry.host: {"auth": pair}}}))
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
-    with open_sink(private_registry.repository("login/config")) as sink:
+    with connect(private_registry.repository("login/config")) as sink:
         sink.check_push()
         assert sink.tags() == []
 
 
 @pytest.mark.parametrize("password", ["", "wrong"])
 def test_without_the_right_password(
-    private_registry: RegistryService, password: str, monkeypatch: pytest.MonkeyPatch
+    connect: Connect, private_registry: RegistryService, password: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     login(monkeypatch, private_registry.user, password)
     repository = private_registry.repository("login/denied")
-    with open_sink(repository) as sink:
+    with connect(repository) as sink:
         with pytest.raises(DeniedError) as caught:
             sink.check_push()
         assert "docker login" in caught.value.hint
@@ -142,11 +145,11 @@ def test_threads_share_a_token(serve: Serve, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_push_asks_once_for_both_rights(
-    serve: Serve, make_artifact: MakeArtifact, monkeypatch: pytest.MonkeyPatch
+    connect: Connect, serve: Serve, make_artifact: MakeArtifact, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     login(monkeypatch, "robot", "secret")
     registry = start(serve, TokenRegistry())
-    with open_sink(registry.script.repository()) as sink:
+    with connect(registry.script.repository()) as sink:
         assert not sink.has_blob(digest_of(b"x"))  # challenged with "pull"
         sink.check_push()
         make_artifact().push(sink, "v1")
@@ -158,12 +161,12 @@ def test_a_push_asks_once_for_both_rights(
 
 
 def test_a_revoked_token_is_renewed_in_the_middle_of_a_push(
-    serve: Serve, make_artifact: MakeArtifact, monkeypatch: pytest.MonkeyPatch
+    connect: Connect, serve: Serve, make_artifact: MakeArtifact, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     login(monkeypatch, "robot", "secret")
     registry = start(serve, TokenRegistry())
     artifact = make_artifact()
-    with open_sink(registry.script.repository()) as sink:
+    with connect(registry.script.repository()) as sink:
         sink.check_push()
         registry.revoked.update(registry.granted)
         artifact.push(sink, "v1")
@@ -171,7 +174,7 @@ def test_a_revoked_token_is_renewed_in_the_middle_of_a_push(
 
 
 def test_an_upload_that_is_challenged_sends_its_bytes_again(
-    serve: Serve, make_artifact: MakeArtifact, monkeypatch: pytest.MonkeyPatch
+    connect: Connect, serve: Serve, make_artifact: MakeArtifact, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     login(monkeypatch, "robot", "secret")
     registry = TokenRegistry()
@@ -185,7 +188,7 @@ def test_an_upload_that_is_challenged_sends_its_bytes_again(
     registry.serve = revoke_after_post  # type: ignore[method-assign]
     start(serve, registry)
     artifact = make_artifact()
-    with open_sink(registry.script.repository()) as sink:
+    with connect(registry.script.repository()) as sink:
         descriptor, path = artifact.blobs[1]
         sink.put_blob(descriptor, path)
     bodies = [r.body for r in registry.script.requests if r.method == "PUT"]
@@ -218,12 +221,12 @@ def test_an_identity_token_is_exchanged(
         assert source.resolve("v1") == DOCUMENT
 
 
-def test_a_token_server_that_refuses(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_server_that_refuses(connect: Connect, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     login(monkeypatch, "robot", "wrong")
     registry = start(serve, TokenRegistry())
     with open_source(registry.script.repository()) as source, pytest.raises(DeniedError, match="token"):
         source.resolve("v1")
-    with open_sink(registry.script.repository()) as sink, pytest.raises(DeniedError, match="token"):
+    with connect(registry.script.repository()) as sink, pytest.raises(DeniedError, match="token"):
         sink.check_push()
 
 
@@ -243,12 +246,14 @@ def test_a_token_server_that_is_none(serve: Serve, answer: Answer, error: type[E
         source.tags()
 
 
-def test_the_right_to_pull_is_not_the_right_to_push(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_right_to_pull_is_not_the_right_to_push(
+    connect: Connect, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
     login(monkeypatch, "robot", "secret")
     registry = TokenRegistry()
     registry.token = lambda request: Answer(200, encode({"token": "0:pull"}))  # type: ignore[method-assign]
     start(serve, registry)
-    with open_sink(registry.script.repository()) as sink:
+    with connect(registry.script.repository()) as sink:
         assert sink.resolve("v1") == DOCUMENT
         with pytest.raises(DeniedError):
             sink.check_push()
@@ -271,7 +276,7 @@ def test_a_token_server_without_an_address(serve: Serve) -> None:
 
 
 def test_uploads_elsewhere_get_no_credentials(
-    serve: Serve, make_artifact: MakeArtifact, monkeypatch: pytest.MonkeyPatch
+    connect: Connect, serve: Serve, make_artifact: MakeArtifact, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     login(monkeypatch, "robot", "secret")
     storage = serve(lambda _: Answer(201))
@@ -286,13 +291,14 @@ def test_uploads_elsewhere_get_no_credentials(
     script = serve(decide)
     artifact = make_artifact()
     descriptor, path = artifact.blobs[1]
-    with open_sink(script.repository()) as sink:
+    with connect(script.repository()) as sink:
         sink.put_blob(descriptor, path)
     assert storage.authorizations == [None]
     assert [r.body for r in storage.requests] == [path.read_bytes()]
 
 
 def test_a_failed_login_prints_nothing(
+    connect: Connect,
     private_registry: RegistryService,
     capfd: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
@@ -300,7 +306,7 @@ def test_a_failed_login_prints_nothing(
 ) -> None:
     login(monkeypatch, "robot", "hunter2")
     caplog.set_level(logging.WARNING)
-    with open_sink(private_registry.repository("login/quiet")) as sink, pytest.raises(DeniedError) as caught:
+    with connect(private_registry.repository("login/quiet")) as sink, pytest.raises(DeniedError) as caught:
         sink.check_push()
     assert "hunter2" not in f"{caught.value}{caught.value.hint}"
     assert capfd.readouterr() == ("", "")

@@ -16,20 +16,24 @@ from glowplug.core.reference import LayoutRepository, Repository
 from glowplug.errors import IntegrityError, NotFoundError
 from glowplug.registry.sink import open_sink
 from glowplug.registry.source import open_source
-from integration.registry.artifacts import MakeArtifact, index_of
+from integration.registry.artifacts import Connect, MakeArtifact, index_of
 from integration.services import RegistryService, find_program
 
 
 @pytest.fixture(params=["registry", "layout"])
-def repository(request: pytest.FixtureRequest, registry: RegistryService, tmp_path: Path) -> Repository:
+def repository(
+    request: pytest.FixtureRequest, registry: RegistryService, own_name: str, tmp_path: Path
+) -> Repository:
     if request.param == "layout":
         return LayoutRepository(str(tmp_path / "layout"))
-    return registry.repository(f"round-trip/{tmp_path.name.replace('_', '-').lower()}")
+    return registry.repository(own_name)
 
 
-def test_what_is_pushed_is_pulled(repository: Repository, make_artifact: MakeArtifact) -> None:
+def test_what_is_pushed_is_pulled(
+    connect: Connect, repository: Repository, make_artifact: MakeArtifact
+) -> None:
     artifact = make_artifact()
-    with open_sink(repository) as sink:
+    with connect(repository) as sink:
         sink.check_push()
         artifact.push(sink, "v1", "also")
         assert sink.tags() == ["also", "v1"]
@@ -41,10 +45,12 @@ def test_what_is_pushed_is_pulled(repository: Repository, make_artifact: MakeArt
             assert b"".join(source.read_blob(descriptor)) == path.read_bytes()
 
 
-def test_an_index_and_its_children(repository: Repository, make_artifact: MakeArtifact) -> None:
+def test_an_index_and_its_children(
+    connect: Connect, repository: Repository, make_artifact: MakeArtifact
+) -> None:
     one, two = make_artifact(b"one"), make_artifact(b"two")
     index = index_of(one.document, two.document)
-    with open_sink(repository) as sink:
+    with connect(repository) as sink:
         one.push(sink, "v1-a")
         two.push(sink)
         sink.put_document(two.document, None)
@@ -58,9 +64,11 @@ def test_an_index_and_its_children(repository: Repository, make_artifact: MakeAr
         assert [parse_manifest(child).layers[0].size_bytes for child in children] == [3, 3]
 
 
-def test_a_tag_moves_and_the_others_stay(repository: Repository, make_artifact: MakeArtifact) -> None:
+def test_a_tag_moves_and_the_others_stay(
+    connect: Connect, repository: Repository, make_artifact: MakeArtifact
+) -> None:
     old, new = make_artifact(b"old"), make_artifact(b"new")
-    with open_sink(repository) as sink:
+    with connect(repository) as sink:
         old.push(sink, "v1", "keep")
         new.push(sink, "v1")
         assert sink.resolve("v1") == new.document
@@ -68,13 +76,13 @@ def test_a_tag_moves_and_the_others_stay(repository: Repository, make_artifact: 
         assert sink.tags() == ["keep", "v1"]
 
 
-def test_what_is_not_there(repository: Repository, make_artifact: MakeArtifact) -> None:
+def test_what_is_not_there(connect: Connect, repository: Repository, make_artifact: MakeArtifact) -> None:
     artifact = make_artifact()
     with open_source(repository) as source:
         assert source.tags() == []
         with pytest.raises(NotFoundError, match="v1"):
             source.resolve("v1")
-    with open_sink(repository) as sink:
+    with connect(repository) as sink:
         assert not sink.has_blob(artifact.layer.digest)
         artifact.push(sink, "v1")
         assert sink.has_blob(artifact.layer.digest)
@@ -85,16 +93,16 @@ def test_what_is_not_there(repository: Repository, make_artifact: MakeArtifact) 
             list(sink.read_blob(missing))
 
 
+@pytest.mark.parametrize("held", [b"same length", b"a longer file", b"short", b""])
 def test_a_file_that_is_not_what_the_descriptor_says_is_refused(
-    repository: Repository, make_artifact: MakeArtifact, tmp_path: Path
+    connect: Connect, repository: Repository, make_artifact: MakeArtifact, held: bytes
 ) -> None:
-    artifact = make_artifact()
-    other = tmp_path / "other"
-    other.write_bytes(b"x" * artifact.layer.size_bytes)
-    with open_sink(repository) as sink:
-        with pytest.raises(IntegrityError, match=artifact.layer.digest):
-            sink.put_blob(artifact.layer, other)
-        assert not sink.has_blob(artifact.layer.digest)
+    descriptor, path = make_artifact(b"what is due").blobs[1]
+    path.write_bytes(held)
+    with connect(repository) as sink:
+        with pytest.raises(IntegrityError, match=descriptor.digest):
+            sink.put_blob(descriptor, path)
+        assert not sink.has_blob(descriptor.digest)
 
 
 def test_skopeo_copies_a_layout_to_a_registry_and_back(
@@ -136,10 +144,12 @@ def test_oras_py_pulls_what_we_push(
     assert (tmp_path / "out" / "cache.bin").read_bytes() == b"a cache"
 
 
-def test_a_large_blob_is_streamed_both_ways(registry: RegistryService, make_artifact: MakeArtifact) -> None:
+def test_a_large_blob_is_streamed_both_ways(
+    connect: Connect, registry: RegistryService, own_name: str, make_artifact: MakeArtifact
+) -> None:
     content = bytes(range(256)) * 4 * 10_000
     artifact = make_artifact(content)
-    with open_sink(registry.repository("large/blob")) as sink:
+    with connect(registry.repository(own_name)) as sink:
         artifact.push(sink, "v1")
         chunks = list(sink.read_blob(artifact.layer))
     assert b"".join(chunks) == content

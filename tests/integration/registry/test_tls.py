@@ -11,8 +11,8 @@ import pytest
 from glowplug.core.oci import MANIFEST_TYPE, Document, encode
 from glowplug.core.reference import RegistryRepository
 from glowplug.errors import UnavailableError
-from glowplug.registry.sink import open_sink
 from glowplug.registry.source import open_source
+from integration.registry.artifacts import Connect
 from integration.registry.scripted import Answer, Request, Script, Serve
 from integration.services import find_program
 
@@ -64,40 +64,43 @@ def encrypted(serve: Serve, certificate: Path, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"])
 def test_with_the_certificate(
-    encrypted: Script, certificate: Path, variable: str, monkeypatch: pytest.MonkeyPatch
+    connect: Connect, encrypted: Script, certificate: Path, variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variable, str(certificate))
-    with open_sink(encrypted.repository()) as sink:
+    with connect(encrypted.repository()) as sink:
         sink.put_document(DOCUMENT, "v1")
     with open_source(encrypted.repository()) as source:
         assert source.resolve("v1") == DOCUMENT
     assert [r.method for r in encrypted.requests] == ["PUT", "GET"]
 
 
-def test_without_the_certificate(encrypted: Script) -> None:
+def test_without_the_certificate(connect: Connect, encrypted: Script) -> None:
     with open_source(encrypted.repository()) as source, pytest.raises(UnavailableError) as caught:
         source.resolve("v1")
     assert "self-signed certificate" in str(caught.value)
     assert "SSL_CERT_FILE" in caught.value.hint
-    with open_sink(encrypted.repository()) as sink, pytest.raises(UnavailableError, match="self-signed"):
+    with connect(encrypted.repository()) as sink, pytest.raises(UnavailableError, match="self-signed"):
         sink.put_document(DOCUMENT, "v1")
     assert encrypted.requests == []
 
 
 def test_a_named_certificate_is_the_only_one_trusted(
-    encrypted: Script, certificate: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    connect: Connect, encrypted: Script, certificate: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("requests.adapters.DEFAULT_CA_BUNDLE_PATH", str(certificate))  # as if it were public
     monkeypatch.setenv("SSL_CERT_FILE", str(self_signed(tmp_path / "other.pem")))
-    with open_sink(encrypted.repository()) as sink, pytest.raises(UnavailableError, match="cannot trust"):
+    with connect(encrypted.repository()) as sink, pytest.raises(UnavailableError, match="cannot trust"):
         sink.put_document(DOCUMENT, "v1")
 
 
 def test_a_certificate_file_that_is_not_there(
-    encrypted: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    connect: Connect, encrypted: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "absent.pem"))
     with open_source(encrypted.repository()) as source, pytest.raises(UnavailableError, match=r"absent\.pem"):
         source.resolve("v1")
-    with pytest.raises(UnavailableError, match=r"absent\.pem"), open_sink(encrypted.repository()):
-        pass
+    with (
+        pytest.raises(UnavailableError, match=r"absent\.pem"),
+        connect(encrypted.repository()) as sink,
+    ):
+        sink.check_push()
