@@ -53,7 +53,7 @@ def options_of(command: click.Command) -> list[click.Option]:
 def option_row(option: click.Option) -> str:
     names = ", ".join(f"`{name}`" for name in option.opts)
     if not option.is_flag:
-        names += f" {option.metavar or option.type.name.upper()}"
+        names += f" {option.metavar or choices(option) or option.type.name.upper()}".replace("|", "\\|")
     said, _, variable = (option.help or "").partition("[env var: ")
     variable = option.envvar if isinstance(option.envvar, str) else variable.strip("] ")
     default = f"`{option.default}`" if isinstance(option.default, str) else ""
@@ -64,6 +64,10 @@ def option_row(option: click.Option) -> str:
         said.strip(),
     ]
     return f"| {' | '.join(cells)} |".replace("|  |", "| |").replace("|  |", "| |")
+
+
+def choices(option: click.Option) -> str:
+    return "|".join(option.type.choices) if isinstance(option.type, click.Choice) else ""
 
 
 if __name__ == "__main__":

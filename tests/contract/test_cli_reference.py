@@ -22,8 +22,8 @@ def test_every_word_of_click_s_help_is_on_the_page(name):
     command = importlib.import_module(f"glowplug.cli.{name}").command
     words = set(command.get_help(click.Context(command, info_name=name)).split())
     (section,) = re.findall(rf"^## glowplug {name}$(.*?)(?=^## )", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-    shown = set(re.sub(r"[`|\[\].,;:]", " ", section).split())
-    needed = {re.sub(r"[`|\[\].,;:]", " ", word).strip() for word in words}
+    shown = set(re.sub(r"[`|\\\[\].,;:]", " ", section).split())
+    needed = {re.sub(r"[`|\\\[\].,;:]", " ", word).strip() for word in words}
     # What click adds of its own: headings, --help, and the limits of a number.
     added = {
         "Usage",

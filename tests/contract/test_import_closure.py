@@ -80,7 +80,16 @@ def reference(tmp_path_factory):
 def test_running_from_a_layout_imports_nothing_of_the_build_side(reference, tmp_path):
     place = tmp_path / "place"
     modules, said = modules_after(
-        "run", reference, "--dest", str(place), "--strict", "--python", sys.executable, "--", "serve"
+        "run",
+        reference,
+        "--dest",
+        str(place),
+        "--strict",
+        "--python",
+        sys.executable,
+        "--exec",
+        "--",
+        "serve",
     )
     assert (place / "inductor").is_dir(), said
     assert unwanted(modules) == set()

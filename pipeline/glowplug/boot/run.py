@@ -1,4 +1,4 @@
-"""Run: fetch, activate, and become the command. The cache never stops the server."""
+"""Run: fetch and activate, for a command that the cache never stops."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from glowplug.boot.access import Access
 from glowplug.boot.activate import activation, strangers
-from glowplug.boot.fetch import fetch
+from glowplug.boot.fetch import Fetched, fetch
 from glowplug.boot.place import place
 from glowplug.core.facts import Facts
 from glowplug.core.reference import Reference, parse_reference
@@ -42,7 +42,15 @@ class RunRequest:
     access: Access
 
 
-def prepare(request: RunRequest, environ: Mapping[str, str], console: Console) -> dict[str, str]:
+@dataclass(frozen=True)
+class Prepared:
+    """The environment for a command, and the cache that it leads to; ``None`` for a cold start."""
+
+    environment: dict[str, str]
+    fetched: Fetched | None = None
+
+
+def prepare(request: RunRequest, environ: Mapping[str, str], console: Console) -> Prepared:
     """Return the environment for the command: with the cache, or unchanged after a line that says why.
 
     Raises:
@@ -60,18 +68,18 @@ def prepare(request: RunRequest, environ: Mapping[str, str], console: Console) -
         if request.strict:
             raise
         _explain_cold_start(error, console)
-        return dict(environ)
+        return Prepared(dict(environ))
     except Exception as error:
         if request.strict:
             raise
         # Whatever we overlooked: the server is what matters.
         console.warn(f"no cache: {type(error).__name__}: {error} (please report this); starting cold")
-        return dict(environ)
+        return Prepared(dict(environ))
     if found := strangers(fetched.record, environ):
         console.warn(
             f"set here, but not at the capture: {', '.join(found)}; torch will look for other entries"
         )
-    return {**environ, **activation(fetched.record, fetched.path, environ)}
+    return Prepared({**environ, **activation(fetched.record, fetched.path, environ)}, fetched)
 
 
 def _reference(text: str) -> Reference:

@@ -6,7 +6,7 @@ docs/reference/artifact-format.md is the specification.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from glowplug.core.contract import may_be_set
@@ -32,6 +32,16 @@ PROOF_COMPLETE, PROOF_PARTIAL = "complete", "partial"
 
 
 @dataclass(frozen=True)
+class Update:
+    """What one server added: when (UTC, RFC 3339), to which manifest, how many files and bytes."""
+
+    created: str
+    base: str
+    files: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
 class Record:
     """Everything known about one artifact except its files.
 
@@ -45,7 +55,8 @@ class Record:
         coverage: the inputs that were warmed, as given.
         proof: the evidence.
         builder: name and version of the tool.
-        created: UTC time of the capture, RFC 3339.
+        created: UTC time of the capture, or of the last update, RFC 3339.
+        updates: what running servers added since the capture; it was not proved.
     """
 
     model: str
@@ -59,6 +70,7 @@ class Record:
     proof: Proof
     builder: str
     created: str
+    updates: tuple[Update, ...] = ()
 
     @property
     def files(self) -> int:
@@ -87,6 +99,7 @@ class Record:
             "proof": self.proof.to_json(),
             "builder": self.builder,
             "created": self.created,
+            "updates": [asdict(update) for update in self.updates],
         }
 
     def annotations(self) -> dict[str, str]:
@@ -105,6 +118,7 @@ class Record:
             "dev.glowplug.proof.cold-s": f"{proof.cold.first_answer_s:.2f}",
             "dev.glowplug.proof.warm-s": f"{proof.warm.first_answer_s:.2f}",
             **eager,
+            **({"dev.glowplug.updates": str(len(self.updates))} if self.updates else {}),
             "org.opencontainers.image.title": f"{self.model} compile cache for {self.target.gpu_type}",
             "org.opencontainers.image.version": self.version,
             "org.opencontainers.image.created": self.created,
@@ -149,6 +163,10 @@ def parse_record(raw: bytes) -> Record:
             proof_from_json(value["proof"]),
             str(value["builder"]),
             str(value["created"]),
+            tuple(
+                Update(str(item["created"]), str(item["base"]), int(item["files"]), int(item["size_bytes"]))
+                for item in value["updates"]
+            ),
         )
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise IntegrityError(f"the artifact's record cannot be read ({error!r})") from error

@@ -4,25 +4,16 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import signal
-import subprocess
-import sys
-import time
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from integration.e2e.commands import Probe, Shell
 from integration.e2e.conftest import Built
 from integration.e2e.projects import Project, write_spec
+from integration.e2e.serving import await_ready, call, serving
 from integration.services import free_port
-
-_START_TIMEOUT_S = 120
 
 COG_YAML = """\
 build: {python_version: "3.11"}
@@ -108,63 +99,16 @@ def test_cogs_server_starts_warm_under_glowplug_run(drawing: Built, shell: Shell
         INK="#",
         **probe.environ(),
     )
-    with _server(f"oci:{drawing.layout}:v1", drawing.project.folder, env, tmp_path / "log") as server:
-        _await_ready(server, port, tmp_path / "log")
+    with serving([f"oci:{drawing.layout}:v1"], drawing.project.folder, env, tmp_path / "log") as server:
+        await_ready(server, port, tmp_path / "log")
         numbers = base64.b64encode(json.dumps(NUMBERS).encode()).decode()
-        answer = _call(
-            port, "/predictions", {"input": {"numbers": f"data:application/json;base64,{numbers}"}}
-        )
+        answer = call(port, "/predictions", {"input": {"numbers": f"data:application/json;base64,{numbers}"}})
         assert answer["status"] == "succeeded"
         files = [base64.b64decode(file.partition(",")[2]).decode() for file in answer["output"]]
         assert files == DRAWINGS
         server.send_signal(signal.SIGTERM)
         assert server.wait(30) == 0
     work = probe.work()
-    assert work.processes >= 3  # glowplug, the server that it became, and the server's worker
+    assert work.processes >= 3  # glowplug, the server, and the server's worker
     assert (work.total, work.blind_processes) == (0, 0)
     assert (work.fx_hits, work.aot_hits) == (1, 1)
-
-
-@contextmanager
-def _server(
-    reference: str, folder: Path, env: dict[str, str], log: Path
-) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-m", "glowplug", "run", reference, "--strict"]
-    with log.open("wb") as out:
-        server = subprocess.Popen(
-            [*command, "--", "python", "-m", "cog.server.http"],
-            cwd=folder,
-            env=env,
-            stdout=out,
-            stderr=out,
-            start_new_session=True,
-        )
-        try:
-            yield server
-        finally:
-            if server.poll() is None:
-                os.killpg(server.pid, signal.SIGKILL)
-                server.wait()
-
-
-def _await_ready(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    give_up = time.monotonic() + _START_TIMEOUT_S
-    status = "not there"
-    while status != "READY":
-        assert server.poll() is None, log.read_text()
-        assert time.monotonic() < give_up, log.read_text()
-        assert status in ("not there", "STARTING", "BUSY"), log.read_text()
-        time.sleep(0.1)
-        try:
-            status = _call(port, "/health-check")["status"]
-        except OSError:
-            continue
-
-
-def _call(port: int, path: str, body: dict[str, Any] | None = None) -> Any:
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{port}{path}", data, {"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=60) as reply:
-        return json.load(reply)

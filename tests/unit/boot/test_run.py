@@ -13,7 +13,7 @@ from glowplug.boot import run
 from glowplug.boot.access import Access
 from glowplug.boot.activate import activation, strangers
 from glowplug.boot.place import place, private_folder
-from glowplug.boot.run import RunRequest, become, model_facts, model_interpreter, prepare
+from glowplug.boot.run import Prepared, RunRequest, become, model_facts, model_interpreter, prepare
 from glowplug.core.facts import Facts
 from glowplug.core.reference import LayoutRepository
 from glowplug.errors import EngineError, GlowplugError, UsageError
@@ -49,7 +49,7 @@ def artifact(tmp_path, monkeypatch):
 
 
 def test_the_command_gets_the_cache(artifact, asked, heard, tmp_path):
-    made = prepare(asked(artifact), ENVIRON, Console(heard))
+    made = prepare(asked(artifact), ENVIRON, Console(heard)).environment
     root = tmp_path / "place"
     assert made == ENVIRON | {
         "TORCHINDUCTOR_CPP_DYNAMIC_THREADS": "1",
@@ -66,12 +66,12 @@ def test_the_command_gets_the_cache(artifact, asked, heard, tmp_path):
 
 def test_settings_that_the_capture_did_not_have_are_mentioned(artifact, asked, heard):
     environ = ENVIRON | {"TORCHINDUCTOR_MAX_AUTOTUNE": "1"}
-    assert prepare(asked(artifact), environ, Console(heard))["TORCHINDUCTOR_MAX_AUTOTUNE"] == "1"
+    assert prepare(asked(artifact), environ, Console(heard)).environment["TORCHINDUCTOR_MAX_AUTOTUNE"] == "1"
     assert "set here, but not at the capture: TORCHINDUCTOR_MAX_AUTOTUNE" in heard.getvalue()
 
 
 def test_without_a_destination_a_private_folder_is_made(artifact, asked, heard, tmp_path):
-    made = prepare(asked(artifact, dest=None), ENVIRON | {"HOME": str(tmp_path)}, Console(heard))
+    made = prepare(asked(artifact, dest=None), ENVIRON | {"HOME": str(tmp_path)}, Console(heard)).environment
     root = Path(made["GLOWPLUG_CACHE"])
     assert root.is_relative_to(tmp_path / ".cache/glowplug")
     assert stat.S_IMODE(root.parent.stat().st_mode) == 0o700
@@ -92,7 +92,7 @@ def failing(monkeypatch, error):
 @pytest.mark.parametrize("kind", ERRORS)
 def test_every_failure_is_a_cold_start(monkeypatch, artifact, asked, heard, kind):
     failing(monkeypatch, kind("the reason", hint="the way out"))
-    assert prepare(asked(artifact), ENVIRON, Console(heard)) == ENVIRON
+    assert prepare(asked(artifact), ENVIRON, Console(heard)) == Prepared(ENVIRON)
     what = "cache refused" if kind in (errors.IntegrityError, errors.TrustError) else "no cache"
     assert heard.getvalue().splitlines()[-3:] == [
         f"warning: {what}: the reason",
@@ -113,7 +113,7 @@ def test_a_strict_start_ends_with_the_failure(monkeypatch, artifact, asked, hear
 )
 def test_what_was_overlooked_is_a_cold_start_too(monkeypatch, artifact, asked, heard, error):
     failing(monkeypatch, error)
-    assert prepare(asked(artifact), ENVIRON, Console(heard)) == ENVIRON
+    assert prepare(asked(artifact), ENVIRON, Console(heard)) == Prepared(ENVIRON)
     assert f"no cache: {type(error).__name__}" in heard.getvalue()
     assert "please report this" in heard.getvalue()
     with pytest.raises(type(error)):
@@ -128,7 +128,7 @@ def test_an_interrupt_is_no_cold_start(monkeypatch, artifact, asked, heard):
 
 @pytest.mark.parametrize("reference", ["", "oci:nowhere", "not a reference", "oci:/nowhere:v3"])
 def test_a_bad_reference_is_a_cold_start(artifact, asked, heard, reference):
-    assert prepare(asked(reference), ENVIRON, Console(heard)) == ENVIRON
+    assert prepare(asked(reference), ENVIRON, Console(heard)) == Prepared(ENVIRON)
     assert "starting cold" in heard.getvalue()
     with pytest.raises(GlowplugError):
         prepare(asked(reference, strict=True), ENVIRON, Console(heard))
@@ -137,7 +137,7 @@ def test_a_bad_reference_is_a_cold_start(artifact, asked, heard, reference):
 def test_a_cold_start_leaves_no_folder(monkeypatch, artifact, asked, heard, tmp_path):
     failing(monkeypatch, errors.UnavailableError("down"))
     environ = ENVIRON | {"HOME": str(tmp_path / "home")}
-    assert prepare(asked(artifact, dest=None), environ, Console(heard)) == environ
+    assert prepare(asked(artifact, dest=None), environ, Console(heard)) == Prepared(environ)
     assert [path for path in (tmp_path / "home").rglob("*") if path.name.startswith("run-")] == []
 
 

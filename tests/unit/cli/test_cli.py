@@ -85,10 +85,10 @@ ECHO = (
 )
 
 
-def test_run_becomes_the_command(layout, tmp_path):
+def test_run_becomes_the_command_if_asked_to(layout, tmp_path):
     command = [sys.executable, "-c", ECHO, "--strict", "--", "--help"]
     process = subprocess.Popen(
-        [*GLOWPLUG, "run", f"{layout}:v3-this", "--dest", tmp_path / "place", "--", *command],
+        [*GLOWPLUG, "run", f"{layout}:v3-this", "--dest", tmp_path / "place", "--exec", "--", *command],
         env={**ENVIRON, "PYTHONPATH": str(SOURCE_ROOT)},
         stdout=subprocess.PIPE,
         text=True,
