@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Lock
 
 from glowplug.archive.format import FOLDER, link_target
@@ -11,6 +11,8 @@ from glowplug.archive.limits import Limits
 from glowplug.archive.tar import Member, MemberType
 from glowplug.core.oci import Descriptor
 from glowplug.errors import IntegrityError
+
+_BELOW = f"{FOLDER}/"
 
 
 class Entries:
@@ -61,10 +63,13 @@ class Entries:
             IntegrityError: it is not an entry that an artifact may hold at this place.
         """
         path = member.path
-        self._require_safe(path)
+        folder, _, name = path.rpartition("/")
+        # A folder's own path was judged when it was claimed.
+        is_in_folder = folder in layer_folders
+        self._require_safe(path, [name] if is_in_folder else path.split("/"))
         if member.size_bytes > self._limits.file_bytes:
             raise IntegrityError(f"{path!a} is larger than {self._limits.file_bytes} bytes")
-        if path != FOLDER and posixpath.dirname(path) not in layer_folders:
+        if path != FOLDER and not is_in_folder:
             raise IntegrityError(f"{path!a} comes before the folder that it is in")
         with self._lock:
             self._entries += 1
@@ -99,15 +104,15 @@ class Entries:
                 )
         return dict(self._links)
 
-    def _require_safe(self, path: str) -> None:
+    def _require_safe(self, path: str, parts: Sequence[str]) -> None:
+        """Judge a path; ``parts`` are those that may not have been judged before."""
         limits = self._limits
         shown = path[:200]
-        parts = path.split("/")
-        if parts[0] != FOLDER or any(part in ("", ".", "..") for part in parts):
+        if not f"{path}/".startswith(_BELOW) or any(part in ("", ".", "..") for part in parts):
             raise IntegrityError(f"an archive holds {shown!a}, which is not below '{FOLDER}/'")
         if not path.isprintable():
             raise IntegrityError(f"an archive holds {shown!a}, a name that cannot be shown")
-        if len(parts) > limits.depth or len(path.encode()) > limits.path_bytes:
+        if path.count("/") >= limits.depth or len(path.encode()) > limits.path_bytes:
             raise IntegrityError(f"an archive holds {shown!a}, which is deeper or longer than a path may be")
         if any(len(part.encode()) > limits.name_bytes for part in parts):
             raise IntegrityError(f"an archive holds {shown!a}, which has a longer name than a file may have")

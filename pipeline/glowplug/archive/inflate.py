@@ -34,6 +34,7 @@ class TarBytes:
         self._name = name
         self._hash = hashlib.sha256()
         self._block = memoryview(b"")
+        self._position = 0  # in the block
 
     @property
     def digest(self) -> str:
@@ -46,15 +47,23 @@ class TarBytes:
         Raises:
             IntegrityError: the archive ends before, cannot be inflated, or exceeds a limit.
         """
-        return b"".join(self.pieces(size_bytes))
+        end = self._position + size_bytes
+        if end > len(self._block):
+            return b"".join(self.pieces(size_bytes))
+        # As good as always, for a header or a padding: thousands of members pass here.
+        data = bytes(self._block[self._position : end])
+        self._position = end
+        return data
 
     def pieces(self, size_bytes: int) -> Iterator[memoryview]:
         """Yield exactly so many bytes without copying them."""
         while size_bytes:
-            if not self._block and not self._next_block():
-                raise IntegrityError(f"layer {self._name} ends in the middle of its archive")
-            piece = self._block[:size_bytes]
-            self._block = self._block[len(piece) :]
+            piece = self._block[self._position : self._position + size_bytes]
+            if not piece:
+                if not self._next_block():
+                    raise IntegrityError(f"layer {self._name} ends in the middle of its archive")
+                continue
+            self._position += len(piece)
             size_bytes -= len(piece)
             yield piece
 
@@ -64,10 +73,11 @@ class TarBytes:
         Raises:
             IntegrityError: something does.
         """
-        while self._block or self._next_block():
-            if any(self._block):
+        while True:
+            if any(self._block[self._position :]):
                 raise IntegrityError(f"layer {self._name} goes on after the end of its archive")
-            self._block = memoryview(b"")
+            if not self._next_block():
+                return
 
     def _next_block(self) -> bool:
         try:
@@ -76,7 +86,7 @@ class TarBytes:
             raise IntegrityError(f"layer {self._name} is no intact gzip file") from error
         self._account(len(block))
         self._hash.update(block)
-        self._block = memoryview(block)
+        self._block, self._position = memoryview(block), 0
         return bool(block)
 
 

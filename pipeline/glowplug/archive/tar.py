@@ -8,8 +8,8 @@ A name too long for ustar is carried by a pax header, and only such a name.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from glowplug.errors import IntegrityError
 
@@ -34,8 +34,10 @@ class MemberType(Enum):
     FOLDER = b"5"
 
 
-@dataclass(frozen=True)
-class Member:
+_TYPES = {type_.value: type_ for type_ in MemberType}
+
+
+class Member(NamedTuple):
     """One entry; ``target`` is a link's, and a folder's path has no trailing slash."""
 
     path: str
@@ -93,27 +95,25 @@ def _member(block: bytes, long_names: dict[bytes, bytes]) -> Member:
     prefix, name = _text(block[345:500]), _text(block[:100])
     path = _long(b"path", prefix + b"/" + name if prefix else name, long_names)
     target = _long(b"linkpath", _text(block[157:257]), long_names)
-    where = path.decode(errors="replace")[:200]
-    try:
-        type_ = MemberType(block[156:157])
-    except ValueError:
-        raise IntegrityError(
-            f"an archive holds {where!a} as something other than a file, a folder or a symbolic link"
-        ) from None
+    type_ = _TYPES.get(block[156:157])
+    if type_ is None:
+        raise _refused(path, "as something other than a file, a folder or a symbolic link")
     mode, size_bytes = _octal(block[100:108]), _octal(block[124:136])
     if mode & _SET_ID_BITS:
-        raise IntegrityError(f"an archive holds {where!a} with a set-id or sticky bit")
+        raise _refused(path, "with a set-id or sticky bit")
     if (size_bytes and type_ is not MemberType.FILE) or (bool(target) != (type_ is MemberType.LINK)):
-        raise IntegrityError(
-            f"an archive holds {where!a} with a content or a target that its type cannot have"
-        )
+        raise _refused(path, "with a content or a target that its type cannot have")
     if type_ is MemberType.FOLDER:
         path = path.removesuffix(b"/")
     executable = type_ is MemberType.FILE and bool(mode & 0o100)
     try:
         return Member(path.decode(), type_, size_bytes, executable, target.decode())
     except UnicodeDecodeError:
-        raise IntegrityError(f"an archive holds {where!a}, a name that is not UTF-8") from None
+        raise _refused(path, "with a name that is not UTF-8") from None
+
+
+def _refused(path: bytes, why: str) -> IntegrityError:
+    return IntegrityError(f"an archive holds {path.decode(errors='replace')[:200]!a} {why}")
 
 
 def _split(path: bytes) -> tuple[bytes | None, bytes]:
