@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -90,5 +89,4 @@ def command(
     service = Service(words, readiness, grace_s, update, access.registry)
     status = serve(service, prepared, os.environ, console)
     # A thread that was left behind, at a silent registry, must not keep the container.
-    sys.stderr.flush()
     os._exit(status)
