@@ -18,7 +18,21 @@ from glowplug.report.console import Console
 
 
 class _Launcher(click.Command):
-    """Keeps what follows the first ``--`` away from click: those are another program's words."""
+    """Keeps what follows the first ``--`` away from click, and bad variables away from the server."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        try:
+            return super().make_context(info_name, list(args), parent, **extra)
+        except click.BadParameter as error:
+            variable = error.param.envvar if error.param else None
+            if not isinstance(variable, str) or variable not in os.environ:
+                raise
+            # A typo in a deployment's settings is no reason not to serve.
+            Console().warn(f"{variable}: {error.message} It is ignored.")
+            del os.environ[variable]
+            return self.make_context(info_name, args, parent, **extra)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         place = args.index("--") if "--" in args else len(args)

@@ -111,6 +111,28 @@ def test_run_takes_its_reference_from_the_environment(layout, tmp_path):
     assert json.loads(done.stdout)[1] == str(tmp_path / "place")
 
 
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("GLOWPLUG_TIMEOUT", "soon"),
+        ("GLOWPLUG_UPDATE", "perhaps"),
+        ("GLOWPLUG_READY", "yes"),
+        ("GLOWPLUG_GRACE_S", "?"),
+    ],
+)
+def test_a_bad_variable_does_not_keep_a_server_from_starting(layout, tmp_path, variable, value):
+    done = subprocess.run(
+        [*GLOWPLUG, "run", f"{layout}:v3-this", "--dest", tmp_path / "place", "--", "sh", "-c", "exit 7"],
+        env={**ENVIRON, "PYTHONPATH": str(SOURCE_ROOT), variable: value},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 7, done.stderr
+    assert done.stderr.count("warning:") == 1
+    assert value in done.stderr
+
+
 def test_run_starts_cold_when_nothing_fits(layout, tmp_path):
     run = ["run", f"{layout}:v3-other", "--dest", tmp_path / "place"]
     done = call(*run, "--", sys.executable, "-c", f"{ECHO}; sys.exit(7)")
