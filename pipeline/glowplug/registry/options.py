@@ -56,10 +56,14 @@ class Deadline:
         Raises:
             UnavailableError: none are; ``what`` names the operation that ran out of time.
         """
-        left_s = self._end - self.clock()
-        if left_s <= 0:
+        left_s = self.left_or_zero_s()
+        if left_s == 0:
             raise UnavailableError(
                 f"{what} did not finish within {self.timeout_s:g} s",
                 hint="raise the timeout, or look at the network",
             )
         return left_s
+
+    def left_or_zero_s(self) -> float:
+        """Return the seconds that are left, zero when none are."""
+        return max(0.0, self._end - self.clock())

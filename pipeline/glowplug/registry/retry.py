@@ -34,7 +34,7 @@ def pause_s(attempt: int, retry_after_s: float | None, jitter: float) -> float:
 def wait(attempt: int, error: TransientError, deadline: Deadline) -> None:
     """Sleep before the next try, or raise ``error`` when the wait is not worth it."""
     pause = pause_s(attempt, error.retry_after_s, random.random())  # noqa: S311
-    if pause > min(MAX_PAUSE_S, deadline.left_s("waiting for the registry")):
+    if pause > min(MAX_PAUSE_S, deadline.left_or_zero_s()):
         raise error
     time.sleep(pause)
 

@@ -69,6 +69,7 @@ class Transport:
                 decode_content=False,
             )
         except (urllib3.exceptions.HTTPError, OSError) as error:
+            self._left_s(url)  # a wait that the budget ended is not the server's
             raise unreachable(url, error) from error
 
     def read(self, response: BaseHTTPResponse, url: str) -> bytes:
@@ -80,13 +81,15 @@ class Transport:
         """
         import urllib3  # noqa: PLC0415
 
-        left_s = self._deadline.left_s(f"reading from {urlsplit(url).netloc}")
+        action = f"reading from {urlsplit(url).netloc}"
+        left_s = self._deadline.left_s(action)
         socket = getattr(response.connection, "sock", None)  # none once the server has announced to close
         if socket is not None:
             socket.settimeout(min(self._options.read_timeout_s, left_s))
         try:
             return response.read1(CHUNK_BYTES)
         except (urllib3.exceptions.HTTPError, OSError) as error:
+            self._deadline.left_s(action)
             raise unreachable(url, error) from error
 
     def _await_name(self, host: str, timeout_s: float) -> None:
@@ -94,6 +97,7 @@ class Transport:
 
         Raises:
             TransientError: there was no answer in time. A negative answer is left to the request.
+            UnavailableError: the time is up.
         """
         if host in self._resolved:
             return
@@ -101,6 +105,7 @@ class Transport:
         lookup.start()
         lookup.join(timeout_s)
         if lookup.is_alive():
+            self._deadline.left_s(f"looking up {host}")
             raise TransientError(f"cannot talk to {host}: the name does not resolve in time")
         self._resolved.add(host)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +14,7 @@ from glowplug.errors import UnavailableError
 from glowplug.registry.client import RegistrySource
 from glowplug.registry.options import Deadline, Options
 from glowplug.registry.publish import _OrasRegistry
+from glowplug.registry.retry import TransientError
 from glowplug.registry.transport import Transport, follow, origin_of
 
 
@@ -90,3 +93,31 @@ def test_a_trickle_meets_the_deadline() -> None:
     now[0] = 10.0
     with pytest.raises(UnavailableError, match=r"reading from r\.example did not finish within 10 s"):
         transport.read(response, "https://r.example/")
+
+
+def test_a_name_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(socket, "getaddrinfo", lambda host, _: asked.append(host))
+    transport = Transport(Options(), Deadline(None))
+    for _ in range(2):
+        transport._await_name("r.example", 60.0)
+    assert asked == ["r.example"]
+
+
+def test_a_silent_name_server_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    over = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: over.wait(60))
+    with pytest.raises(TransientError, match=r"r\.example: the name does not resolve in time"):
+        Transport(Options(connect_timeout_s=0.01), Deadline(None)).send("GET", "https://r.example/", {})
+    with pytest.raises(UnavailableError, match=r"looking up r\.example did not finish within 0\.01 s"):
+        Transport(Options(), Deadline(0.01)).send("GET", "https://r.example/", {})
+    over.set()
+
+
+def test_a_name_that_does_not_exist_is_the_request_s_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    with pytest.raises(TransientError, match=r"cannot talk to r\.example: Name or service not known"):
+        Transport(Options(plain_http=True), Deadline(None)).send("GET", "http://r.example/", {})

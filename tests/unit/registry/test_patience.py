@@ -38,6 +38,9 @@ def test_a_wait_that_is_not_worth_it_is_the_failure(monkeypatch: pytest.MonkeyPa
         with pytest.raises(TransientError) as caught:
             wait(0, error, Deadline(timeout_s, lambda: 0.0))
         assert caught.value is error
+    passing = iter([0.0, 3.0])
+    with pytest.raises(TransientError, match="busy"):
+        wait(0, TransientError("busy"), Deadline(2.0, lambda: next(passing)))
     assert slept == []
     wait(0, TransientError("busy", retry_after_s=2.0), Deadline(None))
     assert slept == [2.0]
@@ -69,7 +72,7 @@ def test_retried(monkeypatch: pytest.MonkeyPatch) -> None:
         (Reply(404, {}, b'{"errors":[]}'), NotFoundError, "404"),
         (Reply(404, {"Content-Type": "text/html"}), UnavailableError, "no registry"),
         (Reply(400, {}, b'{"errors":[{"code":"DIGEST_INVALID"}]}'), IntegrityError, "DIGEST_INVALID"),
-        (Reply(500, {}, b'{"errors":[null]}'), UnavailableError, "500"),
+        (Reply(501, {}, b'{"errors":[null]}'), UnavailableError, "501"),
         (Reply(413, {}, b"\xff"), UnavailableError, "413"),
     ],
 )
