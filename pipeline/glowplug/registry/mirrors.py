@@ -75,8 +75,9 @@ def _parse_mirror(entry: str) -> Mirror:
         if isinstance(repository, RegistryRepository) and "/" not in origin:
             prefix = repository.name.removesuffix("name").rstrip("/")
             return Mirror(origin, repository.host, prefix, plain_http)
+    shown = entry.rpartition("@")[2]  # what someone wrote before it may be a password
     raise UsageError(
-        f"'{entry}' in {MIRRORS_VARIABLE} is no mirror",
+        f"'{shown}' in {MIRRORS_VARIABLE} is no mirror",
         hint="it looks like mirror.example:5000, or ghcr.io=mirror.example/ghcr for one registry only",
     )
 
