@@ -11,6 +11,7 @@ declare -A package_of=(
   [g++]=g++
   [git]=git
   [setpriv]=util-linux
+  [unshare]=util-linux
 )
 
 missing=()
