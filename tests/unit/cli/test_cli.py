@@ -121,8 +121,9 @@ def test_run_takes_its_reference_from_the_environment(layout, tmp_path):
     ],
 )
 def test_a_bad_variable_does_not_keep_a_server_from_starting(layout, tmp_path, variable, value):
+    run = ["run", f"{layout}:v3-this", "--dest", tmp_path / "place", "--python", sys.executable]
     done = subprocess.run(
-        [*GLOWPLUG, "run", f"{layout}:v3-this", "--dest", tmp_path / "place", "--", "sh", "-c", "exit 7"],
+        [*GLOWPLUG, *run, "--", "sh", "-c", "exit 7"],
         env={**ENVIRON, "PYTHONPATH": str(SOURCE_ROOT), variable: value},
         capture_output=True,
         text=True,
