@@ -20,7 +20,7 @@ from glowplug.core.proof import Proof
 from glowplug.core.reference import LayoutRepository
 from glowplug.core.spec import LiteralVersion, ModelSpec, PythonWorkload, RunSpec, Spec
 from glowplug.core.target import Target
-from glowplug.registry.layout import Layout
+from glowplug.registry.sink import Sink
 from glowplug.report.console import Console
 from unit.samples import H100, PROOF, make_record
 
@@ -55,10 +55,10 @@ def make_sealed(session: Session, files: Mapping[str, bytes] = FILES, proof: Pro
     return seal(session, Capture(run, root, inventory, contract, "2026-01-02T03:04:05Z"), layers, proof)  # type: ignore[arg-type]
 
 
-def publish(layout: Layout, sealed: Sealed, tag: str | None) -> None:
+def publish(sink: Sink, sealed: Sealed, tag: str | None) -> None:
     for descriptor, path in sealed.blobs:
-        layout.put_blob(descriptor, path)
-    layout.put_document(sealed.document, tag)
+        sink.put_blob(descriptor, path)
+    sink.put_document(sealed.document, tag)
 
 
 def make_document(target: Target = H100, version: str = "v3") -> Document:

@@ -9,7 +9,7 @@ import pytest
 
 from glowplug.host.facts import gather_facts
 from glowplug.registry.sink import open_sink
-from unit.artifacts import make_sealed, make_session
+from unit.artifacts import make_sealed, make_session, publish
 
 SCRIPT = """
 import json, os, sys, threading
@@ -36,9 +36,7 @@ def reference(tmp_path):
     session = make_session(folder, gather_facts().target)
     sealed = make_sealed(session)
     with open_sink(session.spec.artifact) as sink:
-        for descriptor, path in sealed.blobs:
-            sink.put_blob(descriptor, path)
-        sink.put_document(sealed.document, "v3")
+        publish(sink, sealed, "v3")
     return f"{session.spec.artifact}:v3"
 
 

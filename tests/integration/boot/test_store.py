@@ -18,7 +18,7 @@ from glowplug.registry.client import RegistrySource
 from glowplug.registry.options import Options
 from glowplug.registry.sink import open_sink
 from glowplug.report.console import Console
-from unit.artifacts import make_sealed, make_session
+from unit.artifacts import make_sealed, make_session, publish
 from unit.samples import H100
 
 
@@ -49,9 +49,7 @@ def artifact(registry, tmp_path):
     folder.mkdir()
     sealed = make_sealed(make_session(folder))
     with open_sink(repository) as sink:
-        for descriptor, path in sealed.blobs:
-            sink.put_blob(descriptor, path)
-        sink.put_document(sealed.document, f"v3-{H100.gpu_type}")
+        publish(sink, sealed, f"v3-{H100.gpu_type}")
         index, _ = update_index(sink, "flux-schnell", "v3")
     return Reference(repository, tag="v3"), index.digest, sealed
 
@@ -185,9 +183,7 @@ def test_a_layout_folder_needs_no_store(tmp_path, store):
     session = make_session(folder)
     sealed = make_sealed(session)
     with open_sink(session.spec.artifact) as sink:
-        for descriptor, path in sealed.blobs:
-            sink.put_blob(descriptor, path)
-        sink.put_document(sealed.document, "v3")
+        publish(sink, sealed, "v3")
     fetch_to(tmp_path / "one", Reference(session.spec.artifact, tag="v3"), Access(store=store, offline=True))
     assert not store.root.exists()
 

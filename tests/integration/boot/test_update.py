@@ -23,7 +23,7 @@ from glowplug.errors import GlowplugError
 from glowplug.registry.cache_index import update_index
 from glowplug.registry.sink import open_sink, open_sink_without_extras
 from glowplug.report.console import Console
-from unit.artifacts import FILES, make_sealed, make_session
+from unit.artifacts import FILES, make_sealed, make_session, publish
 from unit.samples import H100
 
 TAG = f"v3-{H100.gpu_type}"
@@ -54,9 +54,7 @@ def repository(registry, tmp_path):
     folder.mkdir()
     sealed = make_sealed(make_session(folder))
     with open_sink(repository) as sink:
-        for descriptor, path in sealed.blobs:
-            sink.put_blob(descriptor, path)
-        sink.put_document(sealed.document, TAG)
+        publish(sink, sealed, TAG)
         update_index(sink, "flux-schnell", "v3")
     return repository
 
