@@ -51,7 +51,13 @@ def _proof_text(record: Record) -> str:
     verdict = "proved: no compile work after a restore, same output" if proof.holds else "PARTIAL:"
     shortfalls = [f"  {shortfall}" for shortfall in proof.shortfalls]
     speedup = f"cold / warm to the first answer: {proof.speedup:.1f}"
-    return "\n".join([proof_table(proof), "", verdict, *shortfalls, speedup, "replayed with:", *conditions])
+    updates = [
+        f"not proved: {update.files} files, {size_text(update.size_bytes)}, added by a server at {update.created}"
+        for update in record.updates
+    ]
+    return "\n".join(
+        [proof_table(proof), "", verdict, *shortfalls, *updates, speedup, "replayed with:", *conditions]
+    )
 
 
 def _or_none(name: str, value: str) -> str:

@@ -5,6 +5,7 @@ import pytest
 from glowplug.boot.describe import Described
 from glowplug.build.pipeline import BuildResult
 from glowplug.core.oci import CONFIG_TYPE, LAYER_TYPE, Descriptor, Manifest
+from glowplug.core.record import Update
 from glowplug.core.reference import parse_reference
 from glowplug.report.build import build_table, proof_table
 from glowplug.report.inspect import inspect_text
@@ -114,3 +115,11 @@ def test_a_shortfall_is_shown():
     text = inspect_text(REFERENCE, [described(make_record(proof=proof))])
     assert "  PARTIAL:\n    the replay compiled again: 2 native builds\n" in text
     assert "proved:" not in text
+
+
+def test_what_servers_added_is_shown_as_not_proved():
+    record = replace(
+        make_record(), updates=(Update("2026-02-03T04:05:06Z", "sha256:" + "0" * 64, 3, 12_345),)
+    )
+    text = inspect_text(REFERENCE, [described(record)])
+    assert "  not proved: 3 files, 12.3 kB, added by a server at 2026-02-03T04:05:06Z\n" in text
