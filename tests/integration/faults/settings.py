@@ -15,7 +15,11 @@ from integration.bad_input.test_destination import mounted
 from integration.faults.proxy import Proxy, Rule, redirects_to, running
 from integration.services import find_program, free_port
 
-GLOWPLUG = ("-m", "glowplug")
+# The pauses between tries are tested as numbers.
+_START = (
+    "from glowplug.registry import retry; retry.FIRST_PAUSE_S = 0.001; from glowplug.cli import main; main()"
+)
+GLOWPLUG = ("-c", _START)
 
 
 @dataclass(frozen=True)
@@ -185,7 +189,7 @@ def as_nobody_known(stage: Stage) -> AbstractContextManager[Setting]:
 
 def patched(code: str, host: str = "") -> Trouble:
     """An interpreter in which something was changed before Glowplug started."""
-    program = ("-c", f"{code}; from glowplug.cli import main; main()")
+    program = ("-c", f"{code}; {_START}")
     return lambda stage: contextlib.nullcontext(
         Setting(host or stage.registry, stage.folder / "out", program=program)
     )

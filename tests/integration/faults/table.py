@@ -94,8 +94,8 @@ def mirror_asked(times: int) -> Callable[[Setting], bool]:
 
 
 REACHING = (
-    Row("nobody listens", at_host(nobody), 10, "Connection refused", 1),
-    Row("the name does not resolve", at_host(lambda: "registry.invalid"), 10, "Name or service not known", 1),
+    Row("nobody listens", at_host(nobody), 10, "Connection refused"),
+    Row("the name does not resolve", at_host(lambda: "registry.invalid"), 10, "Name or service not known"),
     Row("the name server is silent", patched(SLEEPING_RESOLVER, "registry.example"), 10, "looking up registry.example did not finish within 1 s", 1),
     Row("the certificate is not trusted", encrypted(("20200101", "20990101"), trusted=False), 10, "cannot trust"),
     Row("the certificate is over, or the clock ahead", encrypted(("20200101", "20200102"), trusted=True), 10, "certificate has expired"),
@@ -103,7 +103,7 @@ REACHING = (
     Row("the clock is ten years ahead", patched(f"import time; now = time.time; time.time = lambda: now() + {TEN_YEARS_S}")),
     Row("the clock is ten years behind", patched(f"import time; now = time.time; time.time = lambda: now() - {TEN_YEARS_S}")),
     Row("the connection is reset once", through(Rule("tag", resets, 1)), holds=asked("tag", 2)),
-    Row("the connection is reset every time", through(Rule("tag", resets)), 10, "cannot talk to", 1),
+    Row("the connection is reset every time", through(Rule("tag", resets)), 10, "cannot talk to"),
     Row("no answer", through(Rule("tag", hangs)), 10, "did not finish within 1 s", 1),
 )  # fmt: skip
 
@@ -119,7 +119,7 @@ REFUSALS = (
     Row("429 once", through(Rule("tag", answers(429), 1)), holds=asked("tag", 2)),
     Row("429 with a Retry-After, once", through(Rule("layer", answers(429, {"Retry-After": "1"}), 1)), holds=asked("layer", 2)),
     Row("429 with a Retry-After beyond any start", through(Rule("tag", answers(429, {"Retry-After": "3600"}))), 10, "the registry answers 429"),
-    *(Row(f"{status} every time", through(Rule("tag", answers(status))), 10, f"the registry answers {status}", 1) for status in (429, 500, 503)),
+    *(Row(f"{status} every time", through(Rule("tag", answers(status))), 10, f"the registry answers {status}") for status in (429, 500, 502, 503, 504)),
     *(Row(f"{status} for a layer, once", through(Rule("layer", answers(status), 1)), holds=asked("layer", 2)) for status in (500, 502, 503, 504)),
     Row("a web page instead of a manifest", through(Rule("tag", answers(200, HTML, b"<html>log in</html>"))), 10, "no registry"),
     Row("a web page instead of a layer", through(Rule("layer", answers(200, HTML, b"<html>log in</html>"))), 10, "no registry"),
@@ -132,11 +132,11 @@ TRANSFERS = (
     Row("a layer breaks off, once", through(Rule("layer", resets_after(1000), 1)), holds=asked("layer", 2)),
     Row("a layer ends too early, once", through(Rule("layer", truncates(1000), 1)), holds=asked("layer", 2, "range", FROM_1000)),
     Row("a layer ends too early, and ranges are ignored", through(Rule("layer", truncates(1000), 1), Rule("layer", ignores_ranges)), holds=asked("layer", 2, "range", FROM_1000)),
-    Row("a layer breaks off every time", through(Rule("layer", resets_after(0))), 10, "cannot talk to", 1),
+    Row("a layer breaks off every time", through(Rule("layer", resets_after(0))), 10, "cannot talk to"),
     Row("a layer comes to a halt", through(Rule("layer", hangs_after(1000))), 10, "did not finish within 1 s", 1),
     Row("a layer comes byte by byte", through(Rule("layer", drips)), 10, "did not finish within 1 s", 1),
     Row("a manifest ends too early, once", through(Rule("manifest", truncates(10), 1)), holds=asked("manifest", 2)),
-    Row("the length is too large", through(Rule("layer", promises(+10))), 10, "cannot talk to", 1),
+    Row("the length is too large", through(Rule("layer", promises(+10))), 10, "cannot talk to"),
     Row("the length is too small", through(Rule("layer", promises(-10))), 20, "ended after"),
     Row("other bytes, as many, in a layer", through(Rule("layer", damages)), 20, "holds other bytes"),
     Row("other bytes, as many, in the config", through(Rule("config", damages)), 20, "holds other bytes"),
@@ -150,7 +150,7 @@ MIRRORS = (
     Row("a mirror is broken", mirrored(Rule("tag", answers(503))), says="the registry answers 503", holds=mirror_asked(1)),
     Row("a mirror wants a login", mirrored(Rule("tag", answers(401, {"WWW-Authenticate": 'Basic realm="x"'}))), says="wants a user name", holds=mirror_asked(1)),
     Row("a mirror holds damaged bytes", mirrored(Rule("layer", damages)), says="holds other bytes", holds=asked("layer", 1)),
-    Row("a mirror is silent", mirrored(Rule("layer", hangs)), says="did not finish within 1 s", timeout_s=2),
+    Row("a mirror is silent", mirrored(Rule("layer", hangs)), says="did not finish within 2 s", timeout_s=4),
 )  # fmt: skip
 
 PLACES = (
