@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 import signal
@@ -42,9 +41,11 @@ class _LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        close = [] if args[0] in COMMANDS else difflib.get_close_matches(args[0], COMMANDS, n=1)
-        if close:
-            ctx.fail(f"there is no command '{args[0]}'; did you mean {close[0]}?")
+        if args[0] not in COMMANDS:
+            import difflib  # noqa: PLC0415
+
+            for close in difflib.get_close_matches(args[0], COMMANDS, n=1):
+                ctx.fail(f"there is no command '{args[0]}'; did you mean {close}?")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -82,6 +81,8 @@ def _visible_gpus(env: PythonEnv) -> Gpus:
 def _checked(overrides: Mapping[str, str]) -> dict[str, str]:
     for name in overrides:
         if name not in FIELD_NAMES:
+            import difflib  # noqa: PLC0415
+
             close = difflib.get_close_matches(name, FIELD_NAMES, n=1)
             raise UsageError(
                 f"a target has no field {name!r}",

@@ -1,7 +1,6 @@
 """Runs in the model's interpreter too, as ``python -c <this text>``: Python 3.9, standard library only."""
 
 import os
-import platform
 import sys
 
 
@@ -12,7 +11,11 @@ def libc() -> str:
         known = os.confstr("CS_GNU_LIBC_VERSION")
     except (AttributeError, ValueError, OSError):
         known = None
-    name, _, version = (known or " ".join(platform.libc_ver())).strip().partition(" ")
+    if not known:
+        import platform  # noqa: PLC0415
+
+        known = " ".join(platform.libc_ver())
+    name, _, version = known.strip().partition(" ")
     return f"{name}-{version}" if version else name
 
 
