@@ -246,6 +246,8 @@ def main() -> None:
     parser.add_argument("--large", action="store_true", help="also the cache of 3 GB; needs 16 GB of memory")
     options = parser.parse_args()
     report: dict[str, Any] = {"machine": machine()}
+    # Installed packages come compiled.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     # A peer that sends loopback through a proxy would measure the proxy.
     os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1"
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
