@@ -27,18 +27,18 @@ def _leave_it() -> bool:
 class Events:
     """What to call in a server's life. An exception becomes a line on the console; no signal waits for a callback.
 
-    ``on_ready`` or ``on_failed``, ``on_tick`` and ``on_stopped`` follow each other, never two at a time. ``on_stopping`` has a thread
-    of its own, so that it can tell an ``on_tick`` that is still at work to hurry. Deadlines are on
-    ``time.monotonic()``'s clock, and a callback is left behind when its deadline has passed.
+    They follow each other, never two at a time, but for ``on_stopping``: it has a thread of its own, so that it can tell
+    an ``on_tick`` that is still at work to hurry. Deadlines are on ``time.monotonic()``'s clock, and a callback is left
+    behind when its deadline has passed.
 
     Attributes:
         on_ready: the server is ready; once, or never.
-        on_failed: the server says that it never will be ready, but may stay to tell so, as Cog's does. Returns whether to
-            end it, because it can be started in another way.
+        on_failed: the server says that it never will be ready, but may stay to tell so, as Cog's does. Returns
+            whether to end it, because it can be started in another way.
         on_tick: about once a second from then on, until it is asked to stop.
         on_stopping: the first request to stop came, and the server has until the deadline.
         on_stopped: the server and its orphans are gone; what is left until the deadline may be used. It is called
-            whether the server ever was ready or not, but not while an ``on_tick`` is still at work.
+            whether the server ever was ready or not, but only once the others have returned.
         console: where troubles are told.
     """
 
@@ -67,11 +67,11 @@ class Companion:
         self._wake = wake
         self._over = threading.Event()
         self._calls: list[str] = []  # the callbacks at work
-        self._thread: threading.Thread | None = None
+        self._threads: list[threading.Thread] = []
 
     def begin(self) -> None:
         """The server was started."""
-        self._thread = self._start(self._accompany)
+        self._start(self._accompany)
 
     def is_busy(self) -> bool:
         """Tell whether a callback is at work, and may have started processes."""
@@ -89,7 +89,8 @@ class Companion:
         if self._events.on_stopped is _nothing and not self._calls:
             self.finished = True
         else:
-            self._start(lambda: self._last_call(deadline))
+            others = tuple(self._threads)
+            self._start(lambda: self._last_call(others, deadline))
 
     def _accompany(self) -> None:
         state = self._await_answer()
@@ -115,20 +116,16 @@ class Companion:
         self.gave_up = self._events.on_failed()
         self._wake()
 
-    def _last_call(self, deadline: float) -> None:
-        if not self._is_idle_by(deadline):
+    def _last_call(self, others: tuple[threading.Thread, ...], deadline: float) -> None:
+        for thread in others:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        if any(thread.is_alive() for thread in others):
             names = ", ".join(self._calls) or "a question to the server"
             self._events.console.warn(f"{names} took longer than the grace period, and is left behind")
         else:
             self._call("on_stopped", self._events.on_stopped, deadline)
         self.finished = True
         self._wake()
-
-    def _is_idle_by(self, deadline: float) -> bool:
-        if self._thread is None:
-            return True
-        self._thread.join(max(0.0, deadline - time.monotonic()))
-        return not self._thread.is_alive()
 
     def _call(self, name: str, callback: Callable[..., None], *arguments: float) -> None:
         self._calls.append(name)
@@ -142,7 +139,7 @@ class Companion:
         finally:
             self._calls.remove(name)
 
-    def _start(self, work: Callable[[], None]) -> threading.Thread:
+    def _start(self, work: Callable[[], None]) -> None:
         def guarded() -> None:
             try:
                 work()
@@ -152,7 +149,7 @@ class Companion:
         # A daemon: nobody waits for one that hangs.
         thread = threading.Thread(target=guarded, name="glowplug-companion", daemon=True)
         thread.start()
-        return thread
+        self._threads.append(thread)
 
     def _report(self, what: str, error: BaseException) -> None:
         self._events.console.warn(f"{what}: {type(error).__name__}: {error} (please report this)")

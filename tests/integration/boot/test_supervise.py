@@ -108,9 +108,9 @@ def test_a_signal_for_the_whole_group_arrives_once(supervised):
     """As from `timeout`, or a shell's `kill %1`."""
     supervisor = supervised(sys.executable, "-c", LISTENER)
     supervisor.wrote("state")
-    os.killpg(supervisor.process.pid, signal.SIGTERM)
-    os.killpg(supervisor.process.pid, signal.SIGUSR1)
-    until(lambda: str(int(signal.SIGUSR1)) in supervisor.wrote("signals").split())
+    for number in (signal.SIGTERM, signal.SIGUSR1):  # the second shows that the first is over
+        os.killpg(supervisor.process.pid, number)
+        until(lambda number=number: str(int(number)) in supervisor.wrote("signals").split())
     os.kill(supervisor.child, signal.SIGKILL)
     supervisor.end()
     assert (supervised.folder / "signals").read_text().split() == ["15", "10"]

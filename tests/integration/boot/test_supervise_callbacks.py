@@ -1,7 +1,9 @@
 """Callbacks that fail, hang, and start processes, beside a server that must not notice."""
 
+import os
 import signal
 import sys
+import time
 
 import pytest
 
@@ -39,7 +41,7 @@ def test_a_callback_that_hangs_delays_no_signal_and_not_the_end(supervised, name
         until(lambda number=number: str(int(number)) in supervisor.wrote("signals").split())
     assert supervisor.end() == 128 + signal.SIGKILL
     assert "on_stopping" in supervisor.names
-    if name in ("on_ready", "on_tick"):
+    if name != "on_stopped":
         assert f"{name} took longer than the grace period, and is left behind" in supervisor.errors
         assert "on_stopped" not in supervisor.names
 
@@ -80,3 +82,16 @@ def test_without_callbacks_nothing_is_waited_for(supervised):
     supervisor = supervised("true", without=["on_ready", "on_tick", "on_stopping", "on_stopped"])
     assert supervisor.end() == 0
     assert supervisor.names == ["ending"]
+
+
+def test_no_tick_begins_once_it_is_being_stopped(supervised):
+    supervisor = supervised(sys.executable, "-c", LISTENER, assumed_s=0)
+    supervisor.wrote("state")
+    supervisor.await_event("on_tick")
+    supervisor.process.send_signal(signal.SIGTERM)
+    supervisor.await_event("on_stopping done")
+    time.sleep(0.5)  # for several ticks
+    os.kill(supervisor.child, signal.SIGKILL)
+    supervisor.end()
+    names = [event[0] for event in supervisor.events]
+    assert names[names.index("on_stopping") :].count("on_tick") <= 1  # one that had begun

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import glowplug
-from integration.boot.supervisors import PROGRAM, children_of
+from integration.boot.supervisors import PROGRAM, children_of, until
 
 COUNTER = """
 import signal, time
@@ -112,10 +112,12 @@ def test_ctrl_c_reaches_what_an_interactive_command_runs(shell):
 
 
 @pytest.mark.parametrize("has_read", [False, True])
-def test_ctrl_z_stops_the_job_and_fg_continues_it(shell, has_read):
+def test_ctrl_z_stops_the_job_and_fg_continues_it(shell, tmp_path, has_read):
     """Whether it has the terminal's foreground, or never asked for it."""
     before = "echo ask''ing; read first;" if has_read else ""
-    shell.type(f"{shell.run} sh -c '{before} echo star''ted; sleep 0.3; read line; echo got-$line'\n")
+    # No program to wait for: one that is stopped between vfork and exec keeps this shell from being stopped.
+    wait = "until [ -e go ]; do :; done"
+    shell.type(f"{shell.run} sh -c '{before} echo star''ted; {wait}; read line; echo got-$line'\n")
     if has_read:
         shell.expect("asking")
         shell.type("first\n")
@@ -127,9 +129,33 @@ def test_ctrl_z_stops_the_job_and_fg_continues_it(shell, has_read):
     shell.type("fg\n")
     shell.expect("supervised.py")
     shell.expect("\n")
+    (tmp_path / "go").touch()
     shell.type("words\n")
     shell.expect("got-words")
     shell.expect("$ ")
+
+
+def test_a_script_has_its_terminal_back(shell, tmp_path):
+    """A shell without job control does not take it by itself."""
+    (tmp_path / "script").write_text(f"{shell.run} {READER}\nread line\necho outer-$line\n")
+    shell.type("sh script\n")
+    shell.expect("started")
+    shell.type("words\n")
+    shell.expect("got-words")
+    shell.type("more\n")
+    shell.expect("outer-more")
+
+
+def test_with_a_terminal_too_only_the_command_itself_gets_other_signals(shell, tmp_path):
+    worker = "trap 'echo worker >> got' USR1; echo > state; while :; do sleep 0.05; done"
+    server = "trap 'echo server >> got; exit' USR1; sh worker & while :; do sleep 0.05; done"
+    (tmp_path / "worker").write_text(worker)
+    (tmp_path / "server").write_text(server)
+    shell.type(f"{shell.run} sh server &\n")
+    until((tmp_path / "state").exists)
+    shell.type("kill -USR1 $!; wait; echo sta''tus $?\n")
+    shell.expect("status 0")
+    assert (tmp_path / "got").read_text() == "server\n"
 
 
 def test_a_job_in_the_background_stops_when_it_reads_and_goes_on_in_the_foreground(shell):

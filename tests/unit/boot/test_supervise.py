@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from glowplug.boot.processes import Process, parse_stat
-from glowplug.boot.readiness import Readiness, State, judge
+from glowplug.boot.readiness import Readiness, State, judge, parse_readiness
 from glowplug.boot.supervise import DEFAULT_GRACE_S, Ending, grace_period, should_start_cold
+from glowplug.errors import UsageError
 from glowplug.report.console import Console
 
 ASKED = Readiness(url="http://127.0.0.1:5000/health-check")
@@ -86,6 +87,29 @@ def test_a_cold_start_follows(ending, when_explicit, when_assumed):
 )
 def test_what_an_answer_means(code, body, state):
     assert judge(code, body) is state
+
+
+@pytest.mark.parametrize(
+    ("text", "readiness"),
+    [
+        (None, Readiness()),
+        ("", Readiness()),
+        ("http://127.0.0.1:5000/health-check", Readiness(url="http://127.0.0.1:5000/health-check")),
+        ("https://localhost/", Readiness(url="https://localhost/")),
+        ("localhost:8000", Readiness(tcp=("localhost", 8000))),
+        ("[::1]:8000", Readiness(tcp=("::1", 8000))),
+    ],
+)
+def test_how_readiness_is_written(text, readiness):
+    assert parse_readiness(text) == readiness
+
+
+@pytest.mark.parametrize(
+    "text", ["yes", "8000", ":8000", "localhost:", "localhost:http", "host:65536", "ftp://host/"]
+)
+def test_what_is_no_readiness(text):
+    with pytest.raises(UsageError, match="neither a URL nor HOST:PORT"):
+        parse_readiness(text)
 
 
 def test_a_name_in_proc_may_hold_anything():
