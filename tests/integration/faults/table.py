@@ -95,7 +95,7 @@ def mirror_asked(times: int) -> Callable[[Setting], bool]:
 
 REACHING = (
     Row("nobody listens", at_host(nobody), 10, "Connection refused"),
-    Row("the name does not resolve", at_host(lambda: "registry.invalid"), 10, "Name or service not known"),
+    Row("the name does not resolve", at_host(lambda: "registry.invalid"), 10, "cannot talk to registry.invalid"),
     Row("the name server is silent", patched(SLEEPING_RESOLVER, "registry.example"), 10, "looking up registry.example did not finish within 1 s", 1),
     Row("the certificate is not trusted", encrypted(("20200101", "20990101"), trusted=False), 10, "cannot trust"),
     Row("the certificate is over, or the clock ahead", encrypted(("20200101", "20200102"), trusted=True), 10, "certificate has expired"),
