@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -19,6 +20,9 @@ from glowplug.core.reference import Reference, parse_reference
 from glowplug.errors import EngineError, GlowplugError, IntegrityError, TrustError, UsageError
 from glowplug.host.facts import gather_facts
 from glowplug.report.console import Console
+
+# An image can name its cache, so that its containers need no setting.
+REFERENCE_FILE = Path("/etc/glowplug/ref")
 
 
 @dataclass(frozen=True)
@@ -83,9 +87,14 @@ def prepare(request: RunRequest, environ: Mapping[str, str], console: Console) -
 
 
 def _reference(text: str) -> Reference:
+    """Read the reference as given, or the image's own: what its builder wrote to ``REFERENCE_FILE``."""
+    if not text:
+        with contextlib.suppress(OSError, ValueError):
+            text = REFERENCE_FILE.read_text("utf-8").strip()
     if not text:
         raise UsageError(
-            "no reference was given", hint="glowplug run REFERENCE -- COMMAND..., or set GLOWPLUG_REF"
+            "no reference was given",
+            hint=f"glowplug run REFERENCE -- COMMAND..., or set GLOWPLUG_REF, or write it to {REFERENCE_FILE}",
         )
     return parse_reference(text)
 

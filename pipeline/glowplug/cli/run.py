@@ -79,7 +79,7 @@ def command(
 ) -> None:
     """Fetch the artifact that fits this machine, set the environment, and run COMMAND.
 
-    REFERENCE defaults to $GLOWPLUG_REF. Whatever is wrong with the cache becomes one warning, and the command starts
+    REFERENCE defaults to $GLOWPLUG_REF, then to what /etc/glowplug/ref says. Whatever is wrong with the cache becomes one warning, and the command starts
     without it. We stay its parent: every signal is passed on, its exit status is ours, and what it leaves behind is
     ended $GLOWPLUG_GRACE_S seconds after the first request to stop.
     """

@@ -134,6 +134,13 @@ def test_a_bad_reference_is_a_cold_start(artifact, asked, heard, reference):
         prepare(asked(reference, strict=True), ENVIRON, Console(heard))
 
 
+def test_an_image_names_its_own_cache(monkeypatch, artifact, asked, heard, tmp_path):
+    monkeypatch.setattr(run, "REFERENCE_FILE", tmp_path / "ref")
+    assert prepare(asked(), ENVIRON, Console(heard)).fetched is None
+    (tmp_path / "ref").write_text(f"{artifact}\n")
+    assert prepare(asked(), ENVIRON, Console(heard)).fetched.path == tmp_path / "place"
+
+
 def test_a_cold_start_leaves_no_folder(monkeypatch, artifact, asked, heard, tmp_path):
     failing(monkeypatch, errors.UnavailableError("down"))
     environ = ENVIRON | {"HOME": str(tmp_path / "home")}
