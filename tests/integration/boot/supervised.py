@@ -25,8 +25,10 @@ def behave(how):
         raise UnavailableError("the registry is down", hint="start it")
     elif how == "exit":
         sys.exit(5)
-    elif how == "process":  # what it ended with is wanted here, although somebody else reaps
-        return [subprocess.run(["sh", "-c", "sleep 0.05; exit 7"], check=False).returncode for _ in range(5)]
+    elif how == "process":  # its status is asked for long after its end, and somebody else reaps
+        process = subprocess.Popen(["sh", "-c", "exit 7"])
+        time.sleep(0.3)
+        return [process.wait()]
     elif how == "end it":
         return True
     return None
