@@ -48,10 +48,17 @@ class RunRequest:
 
 @dataclass(frozen=True)
 class Prepared:
-    """The environment for a command, and the cache that it leads to; ``None`` for a cold start."""
+    """The environment for a command, and the cache that it leads to.
+
+    Attributes:
+        environment: for the command.
+        fetched: the cache, ``None`` for a cold start.
+        private: the folder that was made for it, and is of no use to anyone once the command has ended.
+    """
 
     environment: dict[str, str]
     fetched: Fetched | None = None
+    private: Path | None = None
 
 
 def prepare(request: RunRequest, environ: Mapping[str, str], console: Console) -> Prepared:
@@ -83,7 +90,8 @@ def prepare(request: RunRequest, environ: Mapping[str, str], console: Console) -
         console.warn(
             f"set here, but not at the capture: {', '.join(found)}; torch will look for other entries"
         )
-    return Prepared({**environ, **activation(fetched.record, fetched.path, environ)}, fetched)
+    private = fetched.path.parent if request.destination is None else None
+    return Prepared({**environ, **activation(fetched.record, fetched.path, environ)}, fetched, private)
 
 
 def _reference(text: str) -> Reference:

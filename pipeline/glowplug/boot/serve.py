@@ -4,6 +4,7 @@ compiled.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -52,7 +53,11 @@ def serve(service: Service, prepared: Prepared, environ: Mapping[str, str], cons
     """
     fetched = prepared.fetched
     events = _events(service, fetched, prepared.environment, console)
-    ending = supervise(service.command, prepared.environment, service.readiness, service.grace_s, events)
+    try:
+        ending = supervise(service.command, prepared.environment, service.readiness, service.grace_s, events)
+    finally:
+        if prepared.private is not None:
+            shutil.rmtree(prepared.private, ignore_errors=True)
     if should_start_cold(ending, service.readiness, cache_was_active=fetched is not None):
         console.warn(
             f"the command {_how(ending)} before it was ready; starting it once more, without the cache"

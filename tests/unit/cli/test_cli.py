@@ -134,6 +134,18 @@ def test_a_bad_variable_does_not_keep_a_server_from_starting(layout, tmp_path, v
     assert value in done.stderr
 
 
+def test_run_removes_the_private_folder_that_it_made(layout, tmp_path):
+    done = call(
+        *["run", f"{layout}:v3-this", "--python", sys.executable, "--", sys.executable, "-c"],
+        f"{ECHO}; import pathlib; print(pathlib.Path(os.environ['GLOWPLUG_CACHE'], 'inductor').is_dir())",
+        HOME=str(tmp_path),
+    )
+    said, was_there = done.stdout.splitlines()
+    assert json.loads(said)[1].startswith(f"{tmp_path}/.cache/glowplug/run-")
+    assert was_there == "True"
+    assert list((tmp_path / ".cache" / "glowplug").iterdir()) == []
+
+
 def test_run_starts_cold_when_nothing_fits(layout, tmp_path):
     run = ["run", f"{layout}:v3-other", "--dest", tmp_path / "place"]
     done = call(*run, "--", sys.executable, "-c", f"{ECHO}; sys.exit(7)")
