@@ -63,6 +63,7 @@ RATIOS = (
     Ratio("fetch / cp -r, disk", f"{FETCH}, disk", "cp -r, disk", None),
     Ratio("fetch / 8 curls to /dev/null, 50 MB/s and 30 ms", f"{FETCH}, throttled", "8 curls to /dev/null, throttled", Bound(2.0)),
     Ratio("tarfile / unpack, 20,000 files", "tarfile with the data filter, small files", "glowplug unpack, small files", Bound(4.0, at_least=True)),
+    Ratio("curl | tar xz / fetch, 60,000 files", "curl | tar xz, large", f"{FETCH}, large", None),
     Ratio("fetch / tar x, 60,000 files", f"{FETCH}, large", "tar x, large", Bound(2.0)),
 )  # fmt: skip
 
