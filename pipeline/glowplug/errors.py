@@ -32,7 +32,7 @@ class SpecError(GlowplugError):
     """``glowplug.yaml`` is missing or invalid."""
 
     exit_code = 3
-    next_step = "correct it and build again; every key is described in docs/reference/spec.md"
+    next_step = "correct it and build again; every key is described in docs/reference/spec.md of the project"
 
 
 class NothingCapturedError(GlowplugError):

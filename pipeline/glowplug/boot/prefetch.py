@@ -68,7 +68,7 @@ def prefetch(
     *,
     destination: str | os.PathLike[str] | None = None,
     timeout_s: float | None = None,
-    environ: MutableMapping[str, str] = os.environ,
+    environ: MutableMapping[str, str] | None = None,
 ) -> Prefetch:
     """Choose the artifact that fits this host, set the environment, and fetch in the background.
 
@@ -79,8 +79,9 @@ def prefetch(
         reference: ``HOST/NAME:TAG``, ``HOST/NAME@DIGEST`` or ``oci:PATH:TAG``.
         destination: where the caches go; a new private folder by default.
         timeout_s: budget for everything that goes over the network.
-        environ: the environment to set.
+        environ: the environment to set; this process's own by default.
     """
+    environ = os.environ if environ is None else environ
     console = Console()
     handle = Prefetch(console)
     closing = contextlib.ExitStack()

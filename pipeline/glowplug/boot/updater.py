@@ -18,7 +18,7 @@ from glowplug.boot.update import (
     read_published,
 )
 from glowplug.caches.table import KINDS
-from glowplug.core.reference import Repository
+from glowplug.core.reference import Repository, is_digest
 from glowplug.errors import GlowplugError
 from glowplug.registry.options import Options
 from glowplug.registry.sink import open_sink_without_extras
@@ -76,8 +76,14 @@ class Updater:
 
     def on_stopped(self, deadline: float) -> None:
         """Publish what is left, within what is left of the grace period."""
-        if self._is_ready and look_at(self._fetched.path) != self._done:
+        if look_at(self._fetched.path) == self._done:
+            return
+        if self._is_ready:
             self._publish(max(0.1, deadline - time.monotonic()))
+        else:
+            self._console.line(
+                "what was compiled here is not published: the server was never known to be ready"
+            )
 
     def _publish(self, timeout_s: float | None) -> None:
         looks = look_at(self._fetched.path)
@@ -98,7 +104,8 @@ class Updater:
             publish: Callable[..., str | None] = publish_direct if self._mode == "direct" else publish_pending
             name = publish(sink, published, changes)
         if name is not None:
-            self._console.line(f"published what was compiled here: {repository} {name}")
+            published_as = f"{repository}{'@' if is_digest(name) else ':'}{name}"
+            self._console.line(f"published what was compiled here: {published_as}")
 
 
 def look_at(cache_root: Path) -> tuple[int, int]:

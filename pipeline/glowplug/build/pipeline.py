@@ -186,7 +186,7 @@ def pack_capture(session: Session, captured: Capture) -> tuple[PackedLayer, ...]
             captured.cache_root, captured.inventory, session.work / "packed", relocation(ARTIFACT_ROOT)
         )
         size_bytes = sum(layer.descriptor.size_bytes for layer in layers)
-        step.result = f"{size_text(size_bytes)} in {len(layers)} layers"
+        step.result = f"{size_text(size_bytes)} in {len(layers)} {'layer' if len(layers) == 1 else 'layers'}"
     return layers
 
 

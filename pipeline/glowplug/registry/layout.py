@@ -68,6 +68,10 @@ class Layout:
             found = next((e for e in reversed(entries) if _tag_of(e) == selector), {})
         digest = found.get("digest")
         if not isinstance(digest, str) or not is_digest(digest) or not self.has_blob(digest):
+            if not self._root.is_dir():
+                raise NotFoundError(
+                    f"{self._name} holds no {selector}", hint=f"there is no folder {self._root}"
+                )
             raise NotFoundError(
                 f"{self._name} holds no {selector}", hint="its tags: " + (", ".join(self.tags()) or "none")
             )
