@@ -83,8 +83,8 @@ def whole_fetch(bench: Bench, artifact: Published, one_layer: Published) -> None
         cases = {
             FETCH: peers.fetch(artifact.reference, out, artifact.files),
             "oras-py pull": peers.oras_pull(artifact, out),
-            "curl | tar xz": peers.curl_tar(artifact, out),
-            "curl | tar xz of one layer": peers.curl_tar(one_layer, out),
+            "curl to tar xz": peers.curl_tar(artifact, out),
+            "curl to tar xz of one layer": peers.curl_tar(one_layer, out),
             "skopeo copy + tar": peers.skopeo_tar(artifact, out),
             "cp -r": peers.copy(result, out, artifact.files),
         }
@@ -171,7 +171,7 @@ def large_cache(bench: Bench, root: Path) -> None:
     shutil.rmtree(result)
     cases = {
         FETCH: peers.fetch(artifact.reference, out, artifact.files),
-        "curl | tar xz": peers.curl_tar(artifact, out),
+        "curl to tar xz": peers.curl_tar(artifact, out),
         "tar x": peers.tar_x(archive, out, artifact.files),
     }
     bench.measure("large", cases)
