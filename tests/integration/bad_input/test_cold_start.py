@@ -102,7 +102,9 @@ def test_a_command_that_cannot_start(project: Project, artifact: Artifact, comma
 
 def test_the_command_gets_the_signals_that_it_would_have(project: Project, artifact: Artifact) -> None:
     outcome = project.glowplug("run", "oci:./cache:v1", "--", "grep", "SigIgn", "/proc/self/status")
-    assert outcome.stdout.split() == ["SigIgn:", "0" * 16]
+    name, mask = outcome.stdout.split()
+    # The C library keeps signals 32 and 33 to itself: whoever started the tests may have left them ignored.
+    assert (name, int(mask, 16) & ~(0b11 << 31)) == ("SigIgn:", 0)
 
 
 @pytest.mark.parametrize(

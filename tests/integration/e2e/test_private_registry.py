@@ -72,19 +72,10 @@ def test_a_dead_registry_is_noticed_before_the_model_runs(workspace: Path, shell
     assert project.imports == 0
 
 
-class _ReadOnlyRegistry(RegistryService):
-    """Shows everything to anyone, and takes nothing."""
-
-    def _config(self) -> str:
-        return (
-            super()._config().replace("delete: {enabled: true}", "maintenance: {readonly: {enabled: true}}")
-        )
-
-
 def test_a_registry_that_takes_no_push_is_noticed_before_the_model_runs(
     workspace: Path, shell: Shell, tmp_path: Path
 ) -> None:
-    registry = _ReadOnlyRegistry(tmp_path)
+    registry = RegistryService(tmp_path, read_only=True)
     registry.start()
     try:
         project = _project(workspace / "read-only", str(registry.repository("e2e/read-only")))
