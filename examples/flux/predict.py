@@ -17,8 +17,8 @@ TEXT_TOKENS = 32
 CHANNELS = 16
 EMBEDDING = 64
 CONFIG = {
-    "num_layers": 1,
-    "num_single_layers": 2,
+    "num_layers": 2,
+    "num_single_layers": 4,
     "in_channels": CHANNELS,
     "num_attention_heads": 4,
     "attention_head_dim": 32,
