@@ -96,7 +96,7 @@ def _require_dir(spec: Spec, document: Document, folder: Path) -> None:
 
 def _anchored(repository: Repository, folder: Path) -> Repository:
     if isinstance(repository, LayoutRepository):
-        return LayoutRepository(str(folder / repository.path))
+        return LayoutRepository(os.path.normpath(folder / repository.path))
     return repository
 
 
