@@ -40,12 +40,9 @@ def open_repository(repository: Repository, access: Access, note: Callable[[str]
         UnavailableError: offline, and there is no store to do without the network.
         UsageError: the store is no folder.
     """
-    if isinstance(repository, LayoutRepository):
-        with open_source(repository, access.registry) as source:
-            yield source
-        return
-    if access.store is None:
-        if access.offline:
+    is_local = isinstance(repository, LayoutRepository)
+    if is_local or access.store is None:
+        if access.offline and not is_local:
             raise UnavailableError(
                 f"{repository} cannot be read offline without a store",
                 hint="set GLOWPLUG_STORE to the node's store",

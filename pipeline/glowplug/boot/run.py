@@ -15,6 +15,7 @@ from glowplug.boot.access import Access
 from glowplug.boot.activate import activation, strangers
 from glowplug.boot.fetch import Fetched, fetch
 from glowplug.boot.place import place
+from glowplug.boot.processes import cannot_start
 from glowplug.core.facts import Facts
 from glowplug.core.reference import Reference, parse_reference
 from glowplug.errors import EngineError, GlowplugError, IntegrityError, TrustError, UsageError
@@ -155,7 +156,4 @@ def become(command: Sequence[str], environ: Mapping[str, str]) -> None:
     try:
         os.execvpe(command[0], list(command), dict(environ))  # noqa: S606 - a shell would change the words
     except OSError as error:
-        raise UsageError(
-            f"cannot start {command[0]}: {error.strerror}",
-            hint="the command comes after --, and is looked up on PATH",
-        ) from error
+        raise cannot_start(command, error) from error

@@ -72,21 +72,21 @@ class Updater:
         self._looked = now
         self._rest = self._rest.next(look_at(self._fetched.path), now)
         if self._rest.looks != self._done and now - self._rest.since >= QUIET_S:
-            self._publish(self._options.timeout_s)
+            self._publish(self._rest.looks, self._options.timeout_s)
 
     def on_stopped(self, deadline: float) -> None:
         """Publish what is left, within what is left of the grace period."""
-        if look_at(self._fetched.path) == self._done:
+        looks = look_at(self._fetched.path)
+        if looks == self._done:
             return
         if self._is_ready:
-            self._publish(max(0.1, deadline - time.monotonic()))
+            self._publish(looks, max(0.1, deadline - time.monotonic()))
         else:
             self._console.line(
                 "what was compiled here is not published: the server was never known to be ready"
             )
 
-    def _publish(self, timeout_s: float | None) -> None:
-        looks = look_at(self._fetched.path)
+    def _publish(self, looks: tuple[int, int], timeout_s: float | None) -> None:
         try:
             self._publish_within(timeout_s)
         except GlowplugError as error:

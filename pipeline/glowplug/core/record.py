@@ -1,4 +1,4 @@
-"""What an artifact says about itself: ``glowplug/record.json`` in its last layer, and a label of its config.
+"""What an artifact says about itself: ``glowplug/record.json`` in its first layer, and a label of its config.
 
 docs/reference/artifact-format.md is the specification.
 """
