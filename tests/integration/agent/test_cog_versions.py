@@ -10,18 +10,16 @@ import contextlib
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 import venv
 from pathlib import Path
 
 import pytest
 
 from glowplug.agent import cog_predictor
+from integration.cog_server import await_ready, call
+from integration.services import free_port
 
 ENVIRONMENTS = Path(__file__).parents[3] / "build" / "test-environments"
 COG_016 = ("cog==0.16.12", "pydantic<2.12")  # pydantic as it was then: 0.16 misreads newer ones
@@ -117,10 +115,7 @@ def served(python, folder, environ):
 
 @contextlib.contextmanager
 def serving(python, folder, ref, environ):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    address = f"http://127.0.0.1:{port}"
+    port = free_port()
     log = folder / "server.log"
     with log.open("w") as stream:
         server = subprocess.Popen(
@@ -131,37 +126,13 @@ def serving(python, folder, ref, environ):
             stderr=subprocess.STDOUT,
         )
     try:
-        wait_until_ready(address, server, log)
-        yield lambda inputs: post(f"{address}/predictions", {"input": inputs})["output"]
-        post(f"{address}/shutdown", {})
+        await_ready(server, port, log)
+        yield lambda inputs: call(port, "/predictions", {"input": inputs})["output"]
+        call(port, "/shutdown", {})
         server.wait(30)
     finally:
         server.kill()
         server.wait()
-
-
-def wait_until_ready(address, server, log):
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and server.poll() is None:
-        try:
-            with urllib.request.urlopen(f"{address}/health-check") as response:
-                if json.load(response)["status"] == "READY":
-                    return
-        except OSError:
-            pass
-        time.sleep(0.05)
-    pytest.fail(log.read_text())
-
-
-def post(url, body):
-    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
-    while True:
-        try:
-            with urllib.request.urlopen(request) as response:
-                return json.loads(response.read() or "null")
-        except urllib.error.HTTPError as error:
-            if error.code != 409:  # busy: coglet frees its slot a moment after it has answered
-                raise
 
 
 def test_predictor_sees_what_it_would_see_behind_the_server(answers_of, served):

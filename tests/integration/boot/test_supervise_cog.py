@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import threading
-import urllib.request
 
 import pytest
 
 from integration.boot.supervisors import state_of, until
+from integration.cog_server import call
 from integration.services import free_port
 
 PREDICT = """
@@ -54,13 +53,7 @@ class Cog:
         return int(self.supervisor.wrote("worker"))
 
     def predict(self, seconds):
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}/predictions",
-            json.dumps({"input": {"seconds": seconds}}).encode(),
-            {"Content-Type": "application/json"},
-        )
-        with urllib.request.urlopen(request, timeout=60) as reply:
-            return json.load(reply)
+        return call(self.port, "/predictions", {"input": {"seconds": seconds}})
 
     def stop(self):
         """Ask it to stop, and return its status."""

@@ -1,20 +1,14 @@
-"""Cog's own server under `glowplug run`, and how to talk to it."""
+"""Cog's own server under `glowplug run`."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-_START_TIMEOUT_S = 120
 
 
 @contextmanager
@@ -38,26 +32,3 @@ def serving(
             if server.poll() is None:
                 os.killpg(server.pid, signal.SIGKILL)
                 server.wait()
-
-
-def await_ready(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    give_up = time.monotonic() + _START_TIMEOUT_S
-    status = "not there"
-    while status != "READY":
-        assert server.poll() is None, log.read_text()
-        assert time.monotonic() < give_up, log.read_text()
-        assert status in ("not there", "STARTING", "BUSY"), log.read_text()
-        time.sleep(0.1)
-        try:
-            status = call(port, "/health-check")["status"]
-        except OSError:
-            continue
-
-
-def call(port: int, path: str, body: dict[str, Any] | None = None) -> Any:
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{port}{path}", data, {"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=60) as reply:
-        return json.load(reply)

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from integration.cog_server import await_ready, call
 from integration.e2e.commands import Probe, Shell
 from integration.e2e.conftest import Built
 from integration.e2e.projects import Project, write_spec
-from integration.e2e.serving import await_ready, call, serving
+from integration.e2e.serving import serving
 from integration.services import free_port
 
 COG_YAML = """\
