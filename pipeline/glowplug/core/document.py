@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -199,6 +200,21 @@ class Section:
             self.add(key, f"must be a list, one '- ' line per entry, but is {describe(value)}")
             return None
         return value
+
+
+def check_json(problems: Problems, path: str, value: Any) -> None:
+    """Note what a value holds that JSON cannot; YAML can hold more than that."""
+    if isinstance(value, Mapping):
+        section = Section(problems, path, value)
+        for key in section.names():
+            check_json(problems, section.at(key), section.value(key))
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            check_json(problems, f"{path}[{number}]", item)
+    elif isinstance(value, float) and not math.isfinite(value):
+        problems.add(path, f"must be a finite number, but is {value}")
+    elif not isinstance(value, str | int | float | None):
+        problems.expected_text(path, value)
 
 
 def describe(value: Any) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
+from glowplug.core.document import Section
+
 _REFERENCE = re.compile(r"\$\$\{|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}|(?P<broken>\$\{[^}]*\}?)")
 
 
@@ -31,3 +33,16 @@ def interpolate(text: str, environ: Mapping[str, str], secrets: Collection[str])
         return ""
 
     return _REFERENCE.sub(replace, text), flaws
+
+
+def interpolated(
+    section: Section, key: str, environ: Mapping[str, str], secrets: Collection[str]
+) -> str | None:
+    """Return the text of ``key`` with its variables replaced; what is wrong with it is noted in ``section``."""
+    text = section.text(key)
+    if text is None:
+        return None
+    replaced, flaws = interpolate(text, environ, secrets)
+    for flaw in flaws:
+        section.add(key, flaw)
+    return None if flaws else replaced

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from glowplug.core.document import Document, Problems, Section, describe
-from glowplug.core.interpolation import interpolate
+from glowplug.core.interpolation import interpolated
 from glowplug.core.reference import LayoutRepository, Repository, parse_repository
+from glowplug.core.run_schema import RUN_KEYS, parse_run
 from glowplug.core.spec import (
     CogConfig,
-    CogWorkload,
     FileVersion,
     GitVersion,
     LiteralVersion,
@@ -25,31 +23,20 @@ from glowplug.core.spec import (
     Setting,
     Spec,
     VersionSource,
-    Workload,
     version_flaw,
 )
-from glowplug.errors import SpecError, UsageError
+from glowplug.errors import UsageError
 
 # Every key there is (docs/reference/spec.md). Inputs and environment variables have names of the user's own.
 KEYS: Mapping[str, tuple[str, ...]] = {
     "": ("model", "run", "artifact", "prove"),
     "model": ("name", "version"),
     "model.version": ("git", "file"),
-    "run": (
-        *("cog", "weights", "python", "dir"),
-        *("inputs", "interpreter", "env", "secrets", "timeout_s", "seed"),
-    ),
+    "run": RUN_KEYS,
     "prove": ("output_tolerance", "max_compile_work", "steady_runs"),
 }
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_TARGET = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
-
-# torch copies the values of variables with such names into its cache entries (torch/_dynamo/debug_utils.py).
-_COPIED_BY_TORCH = ("TORCH", "DYNAMO", "INDUCTOR", "TRITON")
-
-_MAX_SEED = 2**32 - 1  # what numpy.random.seed takes
 
 
 @dataclass(frozen=True)
@@ -139,117 +126,9 @@ class _Parser:
         section = self._section("run", "write run: {python: mymodel:warm} or run: {cog: .}")
         if section is None:
             return RunSpec(PythonWorkload(""))
-        self._secrets = self._read_secrets(section)
-        timeout_s = section.number("timeout_s", 1)
-        seed = section.integer("seed", 0, _MAX_SEED)
-        return RunSpec(
-            workload=self._workload(section),
-            inputs=self._inputs(section),
-            env=self._env(section),
-            secrets=self._secrets,
-            interpreter=section.text("interpreter"),
-            timeout_s=RunSpec.timeout_s if timeout_s is None else float(timeout_s),
-            seed=RunSpec.seed if seed is None else seed,
-        )
-
-    def _workload(self, section: Section) -> Workload:
-        if "cog" in section and "python" in section:
-            self._problems.add("run", "has both cog and python; keep one")
-        elif "cog" in section:
-            return self._cog(section)
-        elif "python" in section:
-            return self._python(section)
-        else:
-            self._problems.add("run", "names nothing to run; write python: mymodel:warm or cog: .")
-        return PythonWorkload("")
-
-    def _python(self, section: Section) -> PythonWorkload:
-        target = section.text("python")
-        if target is not None and not _TARGET.fullmatch(target):
-            section.add("python", f"must look like module:callable, but is {describe(target)}")
-        if "weights" in section:
-            section.add("weights", "only a Cog predictor takes weights; pass them through inputs or env")
-        return PythonWorkload(target or "", section.text("dir") or PythonWorkload.dir)
-
-    def _cog(self, section: Section) -> CogWorkload:
-        folder, weights = section.text("cog"), section.text("weights")
-        if "dir" in section:
-            section.add(
-                "dir", "only a python workload has one; a Cog model runs in the folder of its cog.yaml"
-            )
-        config = CogConfig("")
-        if folder is not None:
-            try:
-                config = self._around.read_cog(folder)
-            except SpecError as error:
-                for line in str(error).splitlines():
-                    section.add("cog", line)
-        return CogWorkload(folder or "", config.ref, config.environment, weights)
-
-    def _inputs(self, section: Section) -> tuple[Any, ...]:
-        items = section.items("inputs")
-        if items is None:
-            return RunSpec.inputs
-        path = section.at("inputs")
-        if not items:
-            self._problems.add(path, "lists nothing; leave the key out for one call without arguments")
-        for number, item in enumerate(items):
-            here = f"{path}[{number}]"
-            if item is None:
-                self._problems.add(here, "is empty; write {} for a call without arguments")
-            elif "cog" in section and not isinstance(item, Mapping):
-                self._problems.add(here, f"must map a predictor's inputs to values, but is {describe(item)}")
-            else:
-                self._check_json(here, item)
-        return tuple(items)
-
-    def _check_json(self, path: str, value: Any) -> None:
-        """Inputs reach the model as JSON; YAML can hold more than that."""
-        if isinstance(value, Mapping):
-            section = Section(self._problems, path, value)
-            for key in section.names():
-                self._check_json(section.at(key), section.value(key))
-        elif isinstance(value, list):
-            for number, item in enumerate(value):
-                self._check_json(f"{path}[{number}]", item)
-        elif isinstance(value, float) and not math.isfinite(value):
-            self._problems.add(path, f"must be a finite number, but is {value}")
-        elif not isinstance(value, str | int | float | None):
-            self._problems.expected_text(path, value)
-
-    def _env(self, section: Section) -> dict[str, str]:
-        env = section.mapping("env") if section.given("env") else None
-        if env is None:
-            return {}
-        for name in env.names():
-            if not _VARIABLE.fullmatch(name):
-                env.add(name, "is no name of an environment variable")
-            if name in self._secrets:
-                env.add(name, "is listed in run.secrets too; keep one")
-        # A variable may be empty, which is not the same as unset.
-        return {
-            name: "" if env.value(name) == "" else self._interpolated(env, name) or "" for name in env.names()
-        }
-
-    def _read_secrets(self, section: Section) -> tuple[str, ...]:
-        names = []
-        for number, name in enumerate(section.items("secrets") or ()):
-            here = f"{section.at('secrets')}[{number}]"
-            if not isinstance(name, str):
-                self._problems.expected_text(here, name)
-            elif not _VARIABLE.fullmatch(name):
-                self._problems.add(here, f"'{name}' is no name of an environment variable")
-            elif name in names:
-                self._problems.add(here, f"{name} is listed twice")
-            elif any(word in name.upper() for word in _COPIED_BY_TORCH):
-                self._problems.add(
-                    here,
-                    f"torch would write the value of {name} into the cache, as it does for every name with "
-                    f"{', '.join(_COPIED_BY_TORCH)} in it; rename the variable",
-                )
-            else:
-                names.append(name)
-        return tuple(names)
+        run = parse_run(section, self._problems, self._around.environ, self._around.read_cog)
+        self._secrets = run.secrets
+        return run
 
     def artifact(self) -> Repository:
         override = self._around.overrides.get("artifact")
@@ -288,10 +167,4 @@ class _Parser:
         return self._root.mapping(key, KEYS[key])
 
     def _interpolated(self, section: Section, key: str) -> str | None:
-        text = section.text(key)
-        if text is None:
-            return None
-        replaced, flaws = interpolate(text, self._around.environ, self._secrets)
-        for flaw in flaws:
-            section.add(key, flaw)
-        return None if flaws else replaced
+        return interpolated(section, key, self._around.environ, self._secrets)
