@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
+import pkgutil
 import sys
 import threading
 from collections.abc import MutableMapping
@@ -23,7 +23,7 @@ from glowplug.registry.options import Options
 from glowplug.registry.source import Source
 from glowplug.report.console import Console
 
-_START = Path(__file__).resolve().parent.parent / "agent" / START_FILE
+_START = f"agent/{START_FILE}"
 
 
 class Prefetch:
@@ -111,6 +111,6 @@ def prefetch(
 
 def _stabilize_keys() -> None:
     """Do in this process what the start file on PYTHONPATH does in those to come."""
-    spec = importlib.util.spec_from_file_location("_glowplug_start", _START)
-    if spec is not None and spec.loader is not None:
-        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    source = pkgutil.get_data("glowplug", _START)
+    if source is not None:
+        exec(compile(source, _START, "exec"), {"__name__": "_glowplug_start", "__file__": _START})  # noqa: S102

@@ -11,7 +11,7 @@ from types import FrameType
 import click
 
 from glowplug import __version__
-from glowplug.errors import GlowplugError
+from glowplug.errors import GlowplugError, ToolMissingError
 from glowplug.report.console import Console
 
 # Name -> what `glowplug --help` says of it; the module glowplug.cli.<name> defines `command`. Kept here so that
@@ -22,6 +22,7 @@ COMMANDS = {
     "inspect": "Show what an artifact holds, for which targets, and how it was proved.",
     "fetch": "Put the artifact that fits this machine into a folder.",
     "run": "Fetch, set the environment, and start a command.",
+    "facts": "Show what this machine and the model's Python are taken for.",
 }
 
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -32,10 +33,18 @@ class _LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"glowplug.cli.{name}").command
+        try:
+            command: click.Command = importlib.import_module(f"glowplug.cli.{name}").command
+        except ModuleNotFoundError as error:
+            if error.name != "glowplug.build":
+                raise
+            raise ToolMissingError(
+                f"{ctx.info_name} is glowplug's run side, which has no '{name}'",
+                hint="pip install 'glowplug[build]'",
+            ) from error
         return command
 
     def resolve_command(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import json
 import os
 import re
@@ -81,7 +82,7 @@ def _is_running(interpreter: Path) -> bool:
 
 
 def _ask(interpreter: Path) -> dict[str, Any]:
-    source = Path(probe.__file__).read_text(encoding="utf-8")
+    source = inspect.getsource(probe)  # a file's, or a member's of glowplug.pyz
     try:
         done = subprocess.run(
             [str(interpreter), "-c", source],

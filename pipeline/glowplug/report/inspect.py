@@ -9,6 +9,7 @@ from glowplug.core.record import Record
 from glowplug.core.reference import Reference
 from glowplug.report.build import proof_table
 from glowplug.report.console import printable, size_text
+from glowplug.report.facts import aligned, target_rows
 from glowplug.report.table import table
 
 if TYPE_CHECKING:
@@ -21,25 +22,16 @@ def inspect_text(reference: Reference, artifacts: Sequence[Described]) -> str:
 
 
 def _artifact_text(artifact: Described) -> str:
-    record, target = artifact.record, artifact.record.target
-    facts = [
+    record = artifact.record
+    rows = [
         ["model", f"{record.model} {record.version}"],
-        [
-            "target",
-            f"{target.device_name} ({target.device_arch}), {target.os}/{target.machine}, {target.libc}",
-        ],
-        [
-            "torch",
-            f"{target.torch}{_or_none('CUDA/ROCm', target.accelerator)}{_or_none('triton', target.triton)}",
-        ],
-        ["python", target.python],
+        *target_rows(record.target),
         ["digest", artifact.digest],
         ["size", f"{size_text(artifact.manifest.size_bytes)} in {len(artifact.manifest.layers)} layers"],
         ["created", f"{record.created} by {record.builder}"],
         ["inputs", str(len(record.coverage))],
     ]
-    width = max(len(name) for name, _ in facts)
-    lines = [f"{target.gpu_type}", *(f"  {name.ljust(width)}  {value}" for name, value in facts)]
+    lines = [record.target.gpu_type, *aligned(rows)]
     kinds = [["kind", "files", "unpacked"]]
     kinds += [[name, str(kind.files), size_text(kind.size_bytes)] for name, kind in record.kinds.items()]
     return "\n".join([*lines, "", _indented(table(kinds)), "", _indented(_proof_text(record))])
@@ -58,10 +50,6 @@ def _proof_text(record: Record) -> str:
     return "\n".join(
         [proof_table(proof), "", verdict, *shortfalls, *updates, speedup, "replayed with:", *conditions]
     )
-
-
-def _or_none(name: str, value: str) -> str:
-    return f", {name} {value}" if value else ""
 
 
 def _indented(text: str) -> str:

@@ -217,3 +217,25 @@ def test_an_interrupt_ends_with_130(layout, tmp_path, number):
     assert process.returncode == 130
     assert "error: interrupted\nhint: " in said
     assert "Traceback" not in said
+
+
+def test_facts_say_what_the_model_s_python_is_taken_for():
+    done = call("facts", "--json")
+    assert done.returncode == 0, done.stderr
+    facts, expected = json.loads(done.stdout), gather_facts(Path(sys.executable))
+    assert facts["gpu_type"] == expected.target.gpu_type
+    assert facts["interpreter"] == sys.executable
+    assert {name: facts[name] for name in expected.to_json()} == json.loads(json.dumps(expected.to_json()))
+
+
+def test_facts_of_a_pretended_machine():
+    done = call("facts", "--pretend-target", "device_kind=cuda", "--pretend-target", "device_name=NVIDIA L40S",
+                "--pretend-target", "device_arch=sm_89")  # fmt: skip
+    assert done.stdout.splitlines()[0] == "l40s-sm89", done.stderr
+
+
+def test_facts_of_a_python_without_torch_are_facts_too(tmp_path):
+    environment = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
+    done = call("facts", "--json", GLOWPLUG_PYTHON=str(environment / "bin" / "python"))
+    assert (done.returncode, json.loads(done.stdout)["target"]["torch"]) == (0, ""), done.stderr
