@@ -1,14 +1,14 @@
-"""The compressed bytes of a layer, which nobody reads before their digest was found right."""
+"""The compressed bytes of a layer, which nobody inflates before their digest was found right."""
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from glowplug.core.integrity import CopyBlob, verified
 from glowplug.core.oci import LAYER_TYPE, Descriptor
 from glowplug.errors import GlowplugError, IntegrityError
 
@@ -16,13 +16,16 @@ _CHUNK_BYTES = 1024 * 1024
 
 
 @contextmanager
-def verified(descriptor: Descriptor, content: Iterable[bytes] | Path, folder: Path) -> Iterator[IO[bytes]]:
+def opened(
+    descriptor: Descriptor, content: CopyBlob | Path, folder: Path, on_bytes: Callable[[int], None]
+) -> Iterator[IO[bytes]]:
     """Yield a layer as a file at its start, whose size and digest are those of its descriptor.
 
     Args:
         descriptor: what the manifest says of the layer.
-        content: its bytes as they arrive, or a file that holds them.
-        folder: where bytes that arrive are kept meanwhile.
+        content: what writes it into a file, or a file of our own that holds it.
+        folder: where it is kept meanwhile.
+        on_bytes: told how many bytes there are; may raise, to stop.
 
     Raises:
         IntegrityError: media type, size or digest differ.
@@ -34,15 +37,14 @@ def verified(descriptor: Descriptor, content: Iterable[bytes] | Path, folder: Pa
         )
     if isinstance(content, Path):
         with _open(content, descriptor) as blob:
-            for _ in _checked(iter(lambda: blob.read(_CHUNK_BYTES), b""), descriptor):
+            for _ in verified(iter(lambda: blob.read(_CHUNK_BYTES), b""), descriptor):
                 pass
             blob.seek(0)
             yield blob
         return
-    # A file without a name: gone with the process, however that ends.
+    # A file without a name: gone with the process, however that ends, and nobody else's to change.
     with tempfile.TemporaryFile(dir=folder) as spool:
-        for chunk in _checked(content, descriptor):
-            spool.write(chunk)
+        content(spool, on_bytes)
         spool.seek(0)
         yield spool
 
@@ -52,17 +54,3 @@ def _open(path: Path, descriptor: Descriptor) -> IO[bytes]:
         return path.open("rb")
     except OSError as error:
         raise GlowplugError(f"cannot read layer {descriptor.digest} from {path}: {error.strerror}") from error
-
-
-def _checked(chunks: Iterable[bytes], descriptor: Descriptor) -> Iterator[bytes]:
-    digest, size_bytes = hashlib.sha256(), 0
-    for chunk in chunks:
-        size_bytes += len(chunk)
-        if size_bytes > descriptor.size_bytes:
-            break
-        digest.update(chunk)
-        yield chunk
-    if size_bytes != descriptor.size_bytes:
-        raise IntegrityError(f"layer {descriptor.digest} is not {descriptor.size_bytes} bytes long")
-    if f"sha256:{digest.hexdigest()}" != descriptor.digest:
-        raise IntegrityError(f"layer {descriptor.digest} has the digest sha256:{digest.hexdigest()}")

@@ -4,7 +4,7 @@ What makes that safe (docs/explanation/threat-model.md):
 1. a layer's bytes match the manifest's digest and size before any of them is inflated;
 2. every entry is judged before anything is created for it;
 3. links are created last, so that nothing can be written through one;
-4. the tree appears at its destination by one rename, after every layer matched its diff_id.
+4. the tree appears at its destination by one rename, after every layer was read to its end.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed, wait
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event
+from threading import Event, Semaphore
 from typing import IO
 
-from glowplug.archive.blob import verified
+from glowplug.archive.blob import opened
 from glowplug.archive.destination import staged
 from glowplug.archive.entries import Entries
 from glowplug.archive.format import CONTENT_DIGEST
@@ -24,13 +24,15 @@ from glowplug.archive.inflate import TarBytes
 from glowplug.archive.limits import LIMITS, Limits
 from glowplug.archive.tar import MemberType, padding, read_member
 from glowplug.archive.tree import Tree
+from glowplug.core.integrity import CopyBlob
 from glowplug.core.inventory import Relocation, in_place
 from glowplug.core.oci import Descriptor
 from glowplug.errors import IntegrityError
 
-# Hashing, inflating and writing run without the interpreter's lock; with two cores, two threads take 0.57 of
-# one's time. More are for the network: each layer is a connection.
-_WORKERS = 4
+# Each layer is a connection while it arrives. Inflating and writing run without the interpreter's lock, and gain nothing
+# from more threads than these.
+_ARRIVING = 8
+_EXTRACTING = 4
 _INTERRUPT_S = 1.0
 
 
@@ -40,12 +42,12 @@ class Layer:
 
     Attributes:
         descriptor: what the manifest says of it.
-        content: the compressed bytes as they arrive, or a file that holds them. They are read in a thread.
-        diff_id: what the image's config says of it; empty when only the descriptor is at hand.
+        content: what writes the compressed bytes into a file, in a thread, or a file that holds them.
+        diff_id: digest of the uncompressed bytes, to compare; empty where equal compressed ones are enough.
     """
 
     descriptor: Descriptor
-    content: Iterable[bytes] | Path
+    content: CopyBlob | Path
     diff_id: str = ""
 
 
@@ -84,7 +86,7 @@ def unpack(
     entries = Entries(limits)
     with staged(destination) as staging:
         tree = Tree(staging / "tree", relocation, limits)
-        _read_all(wanted, _Reading(staging, entries, tree, Event()))
+        _read_all(wanted, _Reading(staging, entries, tree, Event(), Semaphore(_EXTRACTING)))
         for path, target in entries.links().items():
             tree.link(path, target)
         if owner is not None:
@@ -102,18 +104,16 @@ class _Reading:
     entries: Entries
     tree: Tree
     abandoned: Event
+    extracting: Semaphore
 
     def read(self, layer: Layer) -> None:
         """Verify one layer and create its files."""
-        content = layer.content
-        if not isinstance(content, Path):
-            content = self._until_abandoned(content)
-        with verified(layer.descriptor, content, self.staging) as blob:
+        with opened(layer.descriptor, layer.content, self.staging, self._go_on) as blob, self.extracting:
             self._extract(layer, blob)
 
     def _extract(self, layer: Layer, blob: IO[bytes]) -> None:
         name = layer.descriptor.digest
-        archive = TarBytes(blob, self.entries.meter(layer.descriptor), name)
+        archive = TarBytes(blob, self.entries.meter(layer.descriptor), name, hashed=bool(layer.diff_id))
         folders: set[str] = set()
         while (member := read_member(archive.read)) is not None and not self.abandoned.is_set():
             self.entries.claim(member, folders)
@@ -123,19 +123,23 @@ class _Reading:
                 self.tree.file(member, archive.pieces(member.size_bytes))
                 archive.read(padding(member.size_bytes))
         archive.expect_zeros_to_end()
-        for expected in (layer.diff_id, layer.descriptor.annotations.get(CONTENT_DIGEST, "")):
-            if expected and expected != archive.digest:
+        if not layer.diff_id:
+            return
+        for expected in (layer.diff_id, layer.descriptor.annotations.get(CONTENT_DIGEST, layer.diff_id)):
+            if expected != archive.digest:
                 raise IntegrityError(f"layer {name} holds the archive {archive.digest}, not {expected}")
 
-    def _until_abandoned(self, chunks: Iterable[bytes]) -> Iterable[bytes]:
-        for chunk in chunks:
-            if self.abandoned.is_set():
-                return
-            yield chunk
+    def _go_on(self, _received_bytes: int) -> None:
+        if self.abandoned.is_set():
+            raise _AbandonedError
+
+
+class _AbandonedError(Exception):
+    """Another layer has failed, and its error is the one to report."""
 
 
 def _read_all(layers: tuple[Layer, ...], reading: _Reading) -> None:
-    pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="unpack")
+    pool = ThreadPoolExecutor(_ARRIVING, thread_name_prefix="unpack")
     jobs = [pool.submit(reading.read, layer) for layer in layers]
     try:
         for job in as_completed(jobs):

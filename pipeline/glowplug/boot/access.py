@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import IO
 
 from glowplug.boot.store import Store
 from glowplug.core.oci import INDEX_TYPE, MANIFEST_TYPE, Descriptor, Document, decode
 from glowplug.core.reference import LayoutRepository, Repository, is_digest
-from glowplug.errors import GlowplugError, UnavailableError
+from glowplug.errors import UnavailableError
 from glowplug.registry.options import DEFAULT, Options
-from glowplug.registry.source import Source, open_source
+from glowplug.registry.source import Source, ignore, open_source
 
 _CHUNK_BYTES = 1024 * 1024
 
@@ -80,10 +80,10 @@ class StoredSource:
     def resolve(self, selector: str) -> Document:
         """See ``Source.resolve``. A tag is asked for each time; where the registry cannot answer, what it said last counts."""
         if is_digest(selector):
-            return self._document(selector) or self._keep(self._ask(selector))
+            return self._document(selector) or self._keep_document(self._ask(selector))
         reference = f"{self._repository}:{selector}"
         try:
-            document = self._keep(self._ask(selector))
+            document = self._keep_document(self._ask(selector))
         except UnavailableError as error:
             known = self._store.recall(reference)
             document_known = self._document(known) if known else None
@@ -96,47 +96,45 @@ class StoredSource:
             self._store.remember(reference, document.digest)
         return document
 
-    def read_blob(self, descriptor: Descriptor) -> Iterator[bytes]:
-        """See ``Source.read_blob``."""
-        file = self._store.open_verified(descriptor)
-        if file is None and self._writable and not self._offline:
-            with self._store.single_flight(descriptor.digest):
-                file = self._store.open_verified(descriptor)
-                if file is None:
-                    file = self._download(descriptor)
-        if file is not None:
-            yield from _read(file)
+    def copy_blob(
+        self, descriptor: Descriptor, file: IO[bytes], on_bytes: Callable[[int], None] = ignore
+    ) -> None:
+        """See ``Source.copy_blob``."""
+        if self._store.copy_blob(descriptor, file, on_bytes):
             return
         self._require_online(descriptor.digest)
-        yield from self._remote.read_blob(descriptor)
+        if not self._writable:
+            self._remote.copy_blob(descriptor, file, on_bytes)
+            return
+        with self._store.single_flight(descriptor.digest):
+            if not self._store.copy_blob(descriptor, file, on_bytes):
+                self._remote.copy_blob(descriptor, file, on_bytes)
+                self._keep_blob(descriptor.digest, file)
 
     def tags(self) -> list[str]:
         """See ``Source.tags``."""
         self._require_online("its tags")
         return self._remote.tags()
 
-    def _download(self, descriptor: Descriptor) -> int | None:
-        """Put a blob into the store; ``None`` when the store has no room for it, and the network must do."""
-        try:
-            self._store.add(descriptor.digest, self._remote.read_blob(descriptor))
-        except GlowplugError:
-            raise
-        except OSError as error:
-            self._note(f"the store {self._store.root} cannot be written: {error.strerror}")
-            return None
-        return self._store.open_verified(descriptor)
+    def _keep_blob(self, digest: str, file: IO[bytes]) -> None:
+        file.seek(0)
+        self._keep(digest, iter(lambda: file.read(_CHUNK_BYTES), b""))
 
     def _ask(self, selector: str) -> Document:
         self._require_online(selector)
         return self._remote.resolve(selector)
 
-    def _keep(self, document: Document) -> Document:
+    def _keep_document(self, document: Document) -> Document:
         if self._writable:
-            try:
-                self._store.add(document.digest, [document.raw])
-            except OSError as error:
-                self._note(f"the store {self._store.root} cannot be written: {error.strerror}")
+            self._keep(document.digest, [document.raw])
         return document
+
+    def _keep(self, digest: str, chunks: Iterable[bytes]) -> None:
+        """Put a blob into the store; without room for it there, the next container has to ask again."""
+        try:
+            self._store.add(digest, chunks)
+        except OSError as error:
+            self._note(f"the store {self._store.root} cannot be written: {error.strerror}")
 
     def _document(self, digest: str) -> Document | None:
         raw = self._store.read_document(digest)
@@ -149,12 +147,6 @@ class StoredSource:
                 f"the store {self._store.root} does not hold {what} of {self._repository}, and the network may not be used",
                 hint="fetch it once without --offline",
             )
-
-
-def _read(file: int) -> Iterator[bytes]:
-    with os.fdopen(file, "rb") as stream:
-        while chunk := stream.read(_CHUNK_BYTES):
-            yield chunk
 
 
 def _media_type(raw: bytes) -> str | None:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from glowplug.archive.unpack import Layer, unpack
 from glowplug.boot.access import Access, open_repository
 from glowplug.boot.place import require_usable
 from glowplug.boot.resolve import Resolution, resolve
 from glowplug.caches.table import relocation
+from glowplug.core.integrity import CopyBlob
 from glowplug.core.oci import Descriptor, Manifest, decode
 from glowplug.core.record import RECORD_LABEL, Record, parse_record
 from glowplug.core.reference import Reference
 from glowplug.core.target import Target
 from glowplug.errors import IntegrityError
-from glowplug.registry.source import Source
+from glowplug.registry.source import Source, read_blob
 from glowplug.report.console import Console, size_text
 
 # A config holds labels and diff_ids; the record in it is some ten kilobytes.
@@ -116,16 +117,19 @@ def put_in_place(source: Source, chosen: Chosen, path: Path, progress: Callable[
     # Layers are read in several threads; each counts for itself.
     received: dict[str, int] = {}
 
-    def read(descriptor: Descriptor) -> Iterator[bytes]:
-        for chunk in source.read_blob(descriptor):
-            received[descriptor.digest] = received.get(descriptor.digest, 0) + len(chunk)
-            progress(f"{size_text(sum(list(received.values())))} of {size_text(total)}")
-            yield chunk
+    def copying(descriptor: Descriptor) -> CopyBlob:
+        def copy(file: IO[bytes], on_bytes: Callable[[int], None]) -> None:
+            def seen(received_bytes: int) -> None:
+                on_bytes(received_bytes)
+                received[descriptor.digest] = received_bytes
+                progress(f"{size_text(sum(list(received.values())))} of {size_text(total)}")
 
-    layers = (
-        Layer(descriptor, read(descriptor), diff_id)
-        for descriptor, diff_id in zip(chosen.manifest.layers, chosen.diff_ids, strict=True)
-    )
+            source.copy_blob(descriptor, file, seen)
+
+        return copy
+
+    # No diff_id is asked for: the builder's proof compared them, and equal compressed bytes are equal content.
+    layers = (Layer(descriptor, copying(descriptor)) for descriptor in chosen.manifest.layers)
     summary = unpack(layers, path, relocation=relocation(path))
     return Fetched(
         chosen.reference,
@@ -147,7 +151,7 @@ def read_config(source: Source, resolution: Resolution) -> tuple[Record, tuple[s
     descriptor = resolution.manifest.config
     if descriptor.size_bytes > _MAX_CONFIG_BYTES:
         raise IntegrityError(f"config {descriptor.digest} is larger than any config may be (4 MiB)")
-    raw = b"".join(source.read_blob(descriptor))
+    raw = read_blob(source, descriptor)
     try:
         config = decode(raw)
         diff_ids = tuple(str(item) for item in config["rootfs"]["diff_ids"])

@@ -20,10 +20,12 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
+from glowplug.core.integrity import fill
 from glowplug.core.oci import Descriptor, digest_of
 from glowplug.core.reference import is_digest
 from glowplug.errors import IntegrityError, UsageError
@@ -70,32 +72,31 @@ class Store:
             raise IntegrityError(f"'{digest}' is no digest")
         return self.root / "blobs" / "sha256" / digest.removeprefix("sha256:")
 
-    def open_verified(self, descriptor: Descriptor) -> int | None:
-        """Open a blob for reading, if it is here and whole; return the file descriptor, at its beginning.
+    def copy_blob(self, descriptor: Descriptor, file: IO[bytes], on_bytes: Callable[[int], None]) -> bool:
+        """Make ``file`` hold a blob, if it is here and whole; what is copied is checked, not what lies here.
 
         One that is not what its name says was damaged by its disk or by someone else; it is removed.
+
+        Raises:
+            OSError: the file cannot be written.
         """
         path = self.blob(descriptor.digest)
         try:
             # Links have no business here: the store may be writable by other users.
-            file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            stored = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError:
-            return None
-        digest = hashlib.sha256()
-        while chunk := os.read(file, _CHUNK_BYTES):
-            digest.update(chunk)
-        if (
-            os.fstat(file).st_size == descriptor.size_bytes
-            and f"sha256:{digest.hexdigest()}" == descriptor.digest
-        ):
-            os.lseek(file, 0, os.SEEK_SET)
+            return False
+        try:
+            fill(file, _read(stored), descriptor, on_bytes)
+        except IntegrityError:
             with contextlib.suppress(OSError):
-                os.utime(path)  # when it was last used, for collection
-            return file
-        os.close(file)
+                path.unlink()
+            return False
+        finally:
+            os.close(stored)
         with contextlib.suppress(OSError):
-            path.unlink()
-        return None
+            os.utime(path)  # when it was last used, for collection
+        return True
 
     def read_document(self, digest: str) -> bytes | None:
         """Return a manifest's or an index's bytes, if they are here and whole."""
@@ -106,7 +107,7 @@ class Store:
         return raw if digest_of(raw) == digest else None
 
     def add(self, digest: str, chunks: Iterable[bytes]) -> None:
-        """Store a blob. ``chunks`` raise, as those of a ``Source`` do, when they are not what ``digest`` says.
+        """Store a blob whose digest the caller has verified.
 
         Raises:
             OSError: there is no room, or no right to write.
@@ -182,6 +183,13 @@ class Store:
 
     def _ref(self, reference: str) -> Path:
         return self.root / "refs" / f"{hashlib.sha256(reference.encode()).hexdigest()}.json"
+
+
+def _read(stored: int) -> Iterator[bytes]:
+    """Yield what a disk still gives of a file."""
+    with contextlib.suppress(OSError):
+        while chunk := os.read(stored, _CHUNK_BYTES):
+            yield chunk
 
 
 def _wait_for(lock: int, wait_s: float) -> None:

@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from glowplug import __version__
@@ -143,7 +144,7 @@ def read_published(sink: Sink, selector: str) -> Published:
     record, diff_ids = read_config(sink, Resolution(document.digest, manifest, target, ()))
     with tempfile.TemporaryDirectory(prefix="glowplug-update-") as work:
         place = Path(work) / "record"
-        unpack([Layer(manifest.layers[0], sink.read_blob(manifest.layers[0]), diff_ids[0])], place)
+        unpack([Layer(manifest.layers[0], partial(sink.copy_blob, manifest.layers[0]))], place)
         inventory = read_inventory(place)
     return Published(document.digest, manifest, diff_ids, record, inventory)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from glowplug.core.leaks import require_absent
 from glowplug.build.model_run import ModelRun, Place, run_model
 from glowplug.build.session import Session
 from glowplug.caches.table import KINDS
@@ -13,6 +12,7 @@ from glowplug.caches.walk import take_inventory
 from glowplug.core.contract import environment_contract, recorded
 from glowplug.core.diagnosis import switched_off, why_nothing
 from glowplug.core.inventory import Inventory
+from glowplug.core.leaks import require_absent
 from glowplug.errors import EngineError, ModelRunError, NothingCapturedError
 from glowplug.report.console import size_text
 

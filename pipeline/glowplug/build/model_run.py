@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from glowplug.core.leaks import masked
 from glowplug.build.session import Session
 from glowplug.caches.table import environment
 from glowplug.core.compile_work import CompileWork, parse_events, summarize
 from glowplug.core.contract import environment_contract, scrub
+from glowplug.core.leaks import masked
 from glowplug.core.proof import Comparison, RunReport, comparison_from_json, run_report_from_json
 from glowplug.engine.local import Launch, last_lines, run
 from glowplug.errors import IntegrityError, ModelRunError

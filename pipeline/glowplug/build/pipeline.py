@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import collections
 import datetime as dt
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ from glowplug.archive.layer_writer import PackedLayer
 from glowplug.archive.pack import pack
 from glowplug.archive.unpack import Layer, unpack
 from glowplug.build.capture import Capture, capture, require_caches_on, run_eager
-from glowplug.registry.cache_index import update_index
 from glowplug.build.prove import prove
 from glowplug.build.seal import Sealed, seal
 from glowplug.build.session import (
@@ -32,6 +32,7 @@ from glowplug.core.reference import Reference
 from glowplug.core.spec import Overrides, version_tag
 from glowplug.errors import EngineError, IntegrityError, NotFoundError, ProofError
 from glowplug.host.facts import gather_facts
+from glowplug.registry.cache_index import update_index
 from glowplug.registry.options import Options
 from glowplug.registry.sink import Sink, open_sink
 from glowplug.report.console import Console, size_text
@@ -214,8 +215,9 @@ def _keys_changed(session: Session, sink: Sink, published: Manifest, sealed: Sea
     Two captures of one thing differ in their bytes, since torch's entries are pickles, but not in their keys.
     """
     try:
-        for descriptor in (published.config, *published.layers):
-            collections.deque(sink.read_blob(descriptor), maxlen=0)  # read to its end: then it is whole
+        with tempfile.TemporaryFile(dir=session.work) as scratch:
+            for descriptor in (published.config, *published.layers):
+                sink.copy_blob(descriptor, scratch)
         changed = _published_inventory(sink, published, session.work).difference(sealed.inventory)
     except (IntegrityError, NotFoundError) as error:
         session.console.warn(f"the published artifact is damaged, and is replaced: {error}")
@@ -233,7 +235,7 @@ def _published_inventory(sink: Sink, manifest: Manifest, work: Path) -> Inventor
     """Read the file list of a published artifact, which lies in the record's layer: the first one."""
     folder = work / "published"
     record_layer = manifest.layers[0]
-    unpack([Layer(record_layer, sink.read_blob(record_layer))], folder)
+    unpack([Layer(record_layer, partial(sink.copy_blob, record_layer))], folder)
     try:
         listed = decode((folder / "inventory.json").read_bytes())
     except (OSError, ValueError) as error:

@@ -12,14 +12,15 @@ from glowplug import __version__
 from glowplug.archive.layer_writer import PackedLayer
 from glowplug.archive.pack import pack_files
 from glowplug.build.capture import Capture
-from glowplug.core.leaks import require_absent
 from glowplug.build.model_run import AGENT
 from glowplug.build.session import Session
 from glowplug.core.artifact import DescribedLayer, compose
 from glowplug.core.inventory import Inventory
+from glowplug.core.leaks import require_absent
 from glowplug.core.oci import Descriptor, Document, Manifest, encode
 from glowplug.core.proof import Proof
 from glowplug.core.record import START_FILE, Record
+
 
 @dataclass(frozen=True)
 class Sealed:

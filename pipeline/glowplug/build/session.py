@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from glowplug.core.leaks import find_secrets, require_absent
 from glowplug.build.spec_file import LoadedSpec
 from glowplug.core.facts import Facts
+from glowplug.core.leaks import find_secrets, require_absent
 from glowplug.core.oci import encode
 from glowplug.core.record import build_key
 from glowplug.core.reference import Reference

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import IO, TYPE_CHECKING
 
+from glowplug.core.integrity import fill
 from glowplug.core.oci import INDEX_TYPE, MANIFEST_TYPE, Descriptor, Document
 from glowplug.core.reference import RegistryRepository, is_digest, is_tag
 from glowplug.errors import IntegrityError, NotFoundError, UnavailableError
 from glowplug.registry.authorizer import Authorizer
 from glowplug.registry.challenge import TokenRequest
 from glowplug.registry.credentials import find_credential
-from glowplug.registry.integrity import verified
 from glowplug.registry.options import Deadline, Options
 from glowplug.registry.replies import (
     MAX_REPLY_BYTES,
@@ -25,6 +25,7 @@ from glowplug.registry.replies import (
     not_a_registry,
 )
 from glowplug.registry.retry import TransientError, retried, wait
+from glowplug.registry.source import ignore
 from glowplug.registry.transport import Transport, discard, follow, origin_of
 
 if TYPE_CHECKING:
@@ -87,9 +88,11 @@ class RegistrySource:
             raise IntegrityError(f"cannot {action}: the bytes that came have the digest {document.digest}")
         return document
 
-    def read_blob(self, descriptor: Descriptor) -> Iterator[bytes]:
-        """See ``Source.read_blob``; a broken connection is resumed where it broke."""
-        yield from verified(self._chunks(descriptor), descriptor)
+    def copy_blob(
+        self, descriptor: Descriptor, file: IO[bytes], on_bytes: Callable[[int], None] = ignore
+    ) -> None:
+        """See ``Source.copy_blob``; a broken connection is resumed where it broke."""
+        fill(file, self._chunks(descriptor), descriptor, on_bytes)
 
     def tags(self) -> list[str]:
         """See ``Source.tags``."""

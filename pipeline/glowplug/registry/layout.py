@@ -13,11 +13,12 @@ import fcntl
 import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+from glowplug.core.integrity import fill, verified
 from glowplug.core.oci import (
     INDEX_TYPE,
     MANIFEST_TYPE,
@@ -36,7 +37,7 @@ from glowplug.errors import (
     UnavailableError,
     UsageError,
 )
-from glowplug.registry.integrity import verified
+from glowplug.registry.source import ignore
 
 TAG_ANNOTATION = "org.opencontainers.image.ref.name"
 CHUNK_BYTES = 1024 * 1024
@@ -83,12 +84,16 @@ class Layout:
             )
         return Document(str(found.get("mediaType") or _media_type(raw)), raw)
 
-    def read_blob(self, descriptor: Descriptor) -> Iterator[bytes]:
-        """See ``Source.read_blob``."""
-        path = self._blob(descriptor.digest)
+    def copy_blob(
+        self, descriptor: Descriptor, file: IO[bytes], on_bytes: Callable[[int], None] = ignore
+    ) -> None:
+        """See ``Source.copy_blob``."""
+        fill(file, self._chunks(descriptor), descriptor, on_bytes)
+
+    def _chunks(self, descriptor: Descriptor) -> Iterator[bytes]:
         try:
-            with path.open("rb") as file:
-                yield from verified(iter(lambda: file.read(CHUNK_BYTES), b""), descriptor)
+            with self._blob(descriptor.digest).open("rb") as file:
+                yield from iter(lambda: file.read(CHUNK_BYTES), b"")
         except FileNotFoundError as error:
             raise NotFoundError(f"{self._name} holds no blob {descriptor.digest}") from error
         except OSError as error:
@@ -113,7 +118,7 @@ class Layout:
         self._create()
         target = self._blob(descriptor.digest)
         with suppress(IntegrityError, NotFoundError):
-            collections.deque(self.read_blob(descriptor), maxlen=0)
+            collections.deque(verified(self._chunks(descriptor), descriptor), maxlen=0)
             return
         with self._reporting("write to"), path.open("rb") as source, _replacing(target) as file:
             for chunk in verified(iter(lambda: source.read(CHUNK_BYTES), b""), descriptor):

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import re
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import IO
 
 from glowplug.core.oci import Descriptor, Document
 from glowplug.core.reference import RegistryRepository, parse_repository
@@ -21,19 +20,14 @@ from glowplug.errors import GlowplugError, UsageError
 from glowplug.registry.client import RegistrySource
 from glowplug.registry.credentials import LOGIN_VARIABLES
 from glowplug.registry.options import Options
-from glowplug.registry.source import Source
+from glowplug.registry.source import Source, ignore
 
 MIRRORS_VARIABLE = "GLOWPLUG_MIRRORS"
 
 # Nearer than the registry, or it is no use.
 _CONNECT_TIMEOUT_S = 2.0
 _READ_TIMEOUT_S = 10.0
-# What is larger waits on disk until it is checked.
-_MAX_BYTES_IN_MEMORY = 1024 * 1024
-_CHUNK_BYTES = 1024 * 1024
 _PLAIN_HTTP = "http://"
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -140,20 +134,15 @@ class MirroredSource:
                 return mirror.resolve(selector)
         return self._origin.resolve(selector)
 
-    def read_blob(self, descriptor: Descriptor) -> Iterator[bytes]:
-        """See ``Source.read_blob``. Nothing of a mirror's blob is passed on before all of it was checked."""
+    def copy_blob(
+        self, descriptor: Descriptor, file: IO[bytes], on_bytes: Callable[[int], None] = ignore
+    ) -> None:
+        """See ``Source.copy_blob``. Where a mirror fails, the next one begins anew: it may hold other bytes."""
         for mirror in tuple(self._mirrors):
-            with tempfile.SpooledTemporaryFile(_MAX_BYTES_IN_MEMORY) as spool:
-                checked = False
-                with self._leaving_out(mirror):
-                    for chunk in mirror.read_blob(descriptor):
-                        spool.write(chunk)
-                    checked = True
-                if checked:
-                    spool.seek(0)
-                    yield from iter(lambda: spool.read(_CHUNK_BYTES), b"")
-                    return
-        yield from self._origin.read_blob(descriptor)
+            with self._leaving_out(mirror):
+                mirror.copy_blob(descriptor, file, on_bytes)
+                return
+        self._origin.copy_blob(descriptor, file, on_bytes)
 
     def tags(self) -> list[str]:
         """See ``Source.tags``. A mirror knows only those that someone asked it for."""
@@ -164,7 +153,7 @@ class MirroredSource:
         """Go on without a mirror when it fails, and say so once."""
         try:
             yield
-        except (GlowplugError, OSError) as error:  # the system's: there is no room for what it sent
+        except GlowplugError as error:
             with self._lock:
                 if mirror not in self._mirrors:
                     return  # as another thread has said

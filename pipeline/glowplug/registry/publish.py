@@ -9,7 +9,7 @@ credentials come from the same places as for reading, and the bytes of manifests
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,6 +25,7 @@ from glowplug.registry.client import RegistrySource
 from glowplug.registry.options import Options
 from glowplug.registry.replies import TRANSIENT, Reply, failure
 from glowplug.registry.retry import retried
+from glowplug.registry.source import ignore
 from glowplug.registry.transport import USER_AGENT, proxy_for, unreachable
 from glowplug.registry.upload import OCTETS, check_stored, is_held, upload_location, with_digest
 
@@ -49,9 +50,11 @@ class RegistrySink:
         """See ``Source.resolve``."""
         return self._source.resolve(selector)
 
-    def read_blob(self, descriptor: Descriptor) -> Iterator[bytes]:
-        """See ``Source.read_blob``."""
-        return self._source.read_blob(descriptor)
+    def copy_blob(
+        self, descriptor: Descriptor, file: IO[bytes], on_bytes: Callable[[int], None] = ignore
+    ) -> None:
+        """See ``Source.copy_blob``."""
+        self._source.copy_blob(descriptor, file, on_bytes)
 
     def tags(self) -> list[str]:
         """See ``Source.tags``."""

@@ -6,15 +6,16 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import IO, TypeVar
 
+from glowplug.core.integrity import verified
 from glowplug.core.oci import Descriptor, Document
 from glowplug.core.reference import RegistryRepository
 from glowplug.errors import GlowplugError
 from glowplug.registry.client import RegistrySource
-from glowplug.registry.integrity import verified
 from glowplug.registry.options import Options
 from glowplug.registry.retry import retried
+from glowplug.registry.source import ignore
 from glowplug.registry.transport import CHUNK_BYTES
 from glowplug.registry.upload import OCTETS, check_stored, is_held, upload_location, with_digest
 
@@ -36,9 +37,11 @@ class RegistryWriter:
         """See ``Source.resolve``."""
         return self._source.resolve(selector)
 
-    def read_blob(self, descriptor: Descriptor) -> Iterator[bytes]:
-        """See ``Source.read_blob``."""
-        return self._source.read_blob(descriptor)
+    def copy_blob(
+        self, descriptor: Descriptor, file: IO[bytes], on_bytes: Callable[[int], None] = ignore
+    ) -> None:
+        """See ``Source.copy_blob``."""
+        self._source.copy_blob(descriptor, file, on_bytes)
 
     def tags(self) -> list[str]:
         """See ``Source.tags``."""

@@ -6,11 +6,16 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from io import BytesIO
+from typing import IO, Protocol
 
 from glowplug.core.oci import Descriptor, Document
 from glowplug.core.reference import LayoutRepository, Repository
 from glowplug.registry.options import DEFAULT, Options
+
+
+def ignore(_size_bytes: int) -> None:
+    """Take no notice of how many bytes have come."""
 
 
 class Source(Protocol):
@@ -26,13 +31,21 @@ class Source(Protocol):
         """
         ...
 
-    def read_blob(self, descriptor: Descriptor) -> Iterator[bytes]:
-        """Stream a blob's raw bytes. Only an iterator that was drained has verified the digest.
+    def copy_blob(
+        self, descriptor: Descriptor, file: IO[bytes], on_bytes: Callable[[int], None] = ignore
+    ) -> None:
+        """Make ``file`` hold a blob: its bytes match the digest. This is where they are checked, and nobody has to again.
 
-        Raises (while iterating):
+        Args:
+            descriptor: which blob.
+            file: what it holds is overwritten, also when a part has to be read from another place again.
+            on_bytes: told now and then how many bytes there are; may raise, to stop.
+
+        Raises:
             NotFoundError: the repository does not hold the blob.
             DeniedError, UnavailableError: it cannot be read, or the connection broke too often.
             IntegrityError: longer, shorter, or other bytes than described.
+            OSError: the file cannot be written.
         """
         ...
 
@@ -43,6 +56,17 @@ class Source(Protocol):
             DeniedError, UnavailableError: the repository cannot be read.
         """
         ...
+
+
+def read_blob(source: Source, descriptor: Descriptor) -> bytes:
+    """Return a small blob.
+
+    Raises:
+        GlowplugError: see ``Source.copy_blob``.
+    """
+    file = BytesIO()
+    source.copy_blob(descriptor, file)
+    return file.getvalue()
 
 
 def _say_nothing(_text: str) -> None: ...

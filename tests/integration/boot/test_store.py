@@ -26,18 +26,18 @@ from unit.samples import H100
 def requests(monkeypatch):
     """What is asked of the registry, as words."""
     asked = []
-    resolve, read_blob = RegistrySource.resolve, RegistrySource.read_blob
+    resolve, copy_blob = RegistrySource.resolve, RegistrySource.copy_blob
 
     def noted_resolve(self, selector):
         asked.append(selector)
         return resolve(self, selector)
 
-    def noted_read(self, descriptor):
+    def noted_copy(self, descriptor, *rest):
         asked.append(descriptor.digest)
-        yield from read_blob(self, descriptor)
+        copy_blob(self, descriptor, *rest)
 
     monkeypatch.setattr(RegistrySource, "resolve", noted_resolve)
-    monkeypatch.setattr(RegistrySource, "read_blob", noted_read)
+    monkeypatch.setattr(RegistrySource, "copy_blob", noted_copy)
     return asked
 
 

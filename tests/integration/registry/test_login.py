@@ -13,7 +13,7 @@ import pytest
 
 from glowplug.core.oci import MANIFEST_TYPE, Document, digest_of, encode
 from glowplug.errors import DeniedError, UnavailableError
-from glowplug.registry.source import open_source
+from glowplug.registry.source import open_source, read_blob
 from integration.registry.artifacts import Connect, MakeArtifact
 from integration.registry.scripted import Answer, Request, Script, Serve
 from integration.services import RegistryService
@@ -41,7 +41,7 @@ def test_basic_push_and_pull(
         artifact.push(sink, "v1")
     with open_source(repository) as source:
         assert source.resolve("v1") == artifact.document
-        assert len(b"".join(source.read_blob(artifact.layer))) == artifact.layer.size_bytes
+        assert len(read_blob(source, artifact.layer)) == artifact.layer.size_bytes
 
 
 def test_basic_from_a_docker_config(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
+import errno
 import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +18,7 @@ from glowplug.core.oci import LAYER_TYPE, MANIFEST_TYPE, Descriptor, Document, d
 from glowplug.errors import IntegrityError, NotFoundError, UnavailableError, UsageError
 from glowplug.registry.options import Options
 from glowplug.registry.sink import open_sink
-from glowplug.registry.source import Source, open_source
+from glowplug.registry.source import Source, open_source, read_blob
 from integration.registry.artifacts import MakeArtifact
 from integration.registry.scripted import Answer, Request, Script, Serve
 from integration.services import RegistryService, free_port
@@ -49,7 +52,7 @@ def opened(script: Script, mirrors: str, options: Options = Options()) -> Iterat
 
 
 def read(source: Source) -> bytes:
-    return b"".join(source.read_blob(DESCRIPTOR))
+    return read_blob(source, DESCRIPTOR)
 
 
 def test_a_mirror_that_has_everything_is_all_that_is_asked(serve: Serve) -> None:
@@ -111,13 +114,16 @@ def test_threads_say_once_that_a_mirror_is_left(serve: Serve) -> None:
     assert len(notes) == 1
 
 
-def test_a_mirror_without_room_for_its_blobs(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+class FullDisk(BytesIO):
+    def write(self, _data: Any) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_no_room_is_not_the_mirror_s_fault(serve: Serve) -> None:
     origin, mirror = serve(holding()), serve(holding())
-    monkeypatch.setattr("tempfile.tempdir", "/proc")
-    with opened(origin, mirror.host) as (source, notes):
-        assert read(source) == BLOB
-    assert len(origin.requests) == 1
-    assert len(notes) == 1
+    with opened(origin, mirror.host) as (source, notes), pytest.raises(OSError, match="No space left"):
+        source.copy_blob(DESCRIPTOR, FullDisk())
+    assert (len(origin.requests), notes) == (0, [])
 
 
 def test_a_mirror_s_tag_may_be_old_but_its_digests_may_not_lie(serve: Serve) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from io import BytesIO
 
 import pytest
 
@@ -10,7 +11,7 @@ from glowplug.core.oci import LAYER_TYPE, MANIFEST_TYPE, Descriptor, digest_of, 
 from glowplug.core.reference import RegistryRepository
 from glowplug.errors import DeniedError, GlowplugError, IntegrityError, NotFoundError, UnavailableError
 from glowplug.registry.options import Options
-from glowplug.registry.source import open_source
+from glowplug.registry.source import open_source, read_blob
 from integration.registry.scripted import Answer, Request, Serve
 from integration.services import free_port
 
@@ -29,7 +30,7 @@ def manifest(raw: bytes = DOCUMENT, **headers: str) -> Answer:
 
 def read(repository: RegistryRepository, options: Options = Options()) -> bytes:  # noqa: B008
     with open_source(repository, options) as source:
-        return b"".join(source.read_blob(DESCRIPTOR))
+        return read_blob(source, DESCRIPTOR)
 
 
 def resolve(repository: RegistryRepository, selector: str = "v1", options: Options = Options()) -> bytes:  # noqa: B008
@@ -156,16 +157,10 @@ def test_a_body_that_is_not_the_blob(serve: Serve, body: bytes, complaint: str) 
 
 def test_bytes_past_the_promised_size_are_not_passed_on(serve: Serve) -> None:
     script = serve(lambda _: Answer(200, BLOB * 100))
-    received = bytearray()
-
-    def drain() -> None:
-        with open_source(script.repository()) as source:
-            for chunk in source.read_blob(DESCRIPTOR):
-                received.extend(chunk)
-
-    with pytest.raises(IntegrityError):
-        drain()
-    assert len(received) <= len(BLOB)
+    received = BytesIO()
+    with open_source(script.repository()) as source, pytest.raises(IntegrityError):
+        source.copy_blob(DESCRIPTOR, received)
+    assert len(received.getvalue()) <= len(BLOB)
 
 
 @pytest.mark.parametrize("cut_after", [None, 10])

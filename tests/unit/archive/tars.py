@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from glowplug.archive.format import CONTENT_DIGEST
 from glowplug.archive.unpack import Layer
+from glowplug.core.integrity import CopyBlob, fill
 from glowplug.core.oci import LAYER_TYPE, Descriptor, digest_of
 
 
@@ -65,9 +66,15 @@ def patched(item: Item, at: int, value: bytes, *, mend_checksum: bool = True) ->
 def layer(archive: bytes, *, blob: bytes | None = None, diff_id: str | None = None) -> Layer:
     """Return a layer whose digests are right, unless told otherwise."""
     compressed = gzip.compress(archive, mtime=0) if blob is None else blob
-    annotations = {CONTENT_DIGEST: digest_of(archive) if diff_id is None else diff_id}
+    diff_id = digest_of(archive) if diff_id is None else diff_id
+    annotations = {CONTENT_DIGEST: diff_id}
     descriptor = Descriptor(LAYER_TYPE, digest_of(compressed), len(compressed), annotations)
-    return Layer(descriptor, in_chunks(compressed))
+    return Layer(descriptor, arriving(in_chunks(compressed), descriptor), diff_id)
+
+
+def arriving(chunks: Iterable[bytes], descriptor: Descriptor) -> CopyBlob:
+    """Return what copies these bytes as a repository does: it checks them."""
+    return lambda file, on_bytes: fill(file, chunks, descriptor, on_bytes)
 
 
 def in_chunks(data: bytes) -> Iterable[bytes]:

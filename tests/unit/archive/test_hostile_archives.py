@@ -18,7 +18,7 @@ from glowplug.archive.limits import Limits
 from glowplug.archive.unpack import Layer, unpack
 from glowplug.core.oci import Descriptor, digest_of
 from glowplug.errors import IntegrityError
-from unit.archive.tars import Item, file, folder, in_chunks, layer, link, patched, pax, tar
+from unit.archive.tars import Item, arriving, file, folder, in_chunks, layer, link, patched, pax, tar
 
 LONG = "glowplug/" + "n" * 120
 GOOD = tar(file("glowplug/record.json"))
@@ -250,17 +250,17 @@ def test_compression(tmp_path: Path, blob: bytes, match: str) -> None:
 
 
 def test_another_digest_is_noticed_before_anything_is_parsed(tmp_path: Path) -> None:
-    bad = layer(tar(file("/etc/x")))
-    lie = replace(bad, descriptor=replace(bad.descriptor, digest="sha256:" + "0" * 64))
-    assert_refused(tmp_path, lie, match="has the digest")
+    bad = gzip.compress(tar(file("/etc/x")))
+    lie = replace(layer(GOOD).descriptor, digest="sha256:" + "0" * 64, size_bytes=len(bad))
+    assert_refused(tmp_path, Layer(lie, arriving(in_chunks(bad), lie)), match="holds other bytes")
 
 
-@pytest.mark.parametrize("difference", [-1, 1])
-def test_another_size(tmp_path: Path, difference: int) -> None:
-    good = layer(GOOD)
-    size_bytes = good.descriptor.size_bytes + difference
-    lie = replace(good, descriptor=replace(good.descriptor, size_bytes=size_bytes))
-    assert_refused(tmp_path, lie, match="bytes long")
+@pytest.mark.parametrize(("difference", "complaint"), [(-1, "is longer than"), (1, "ended after")])
+def test_another_size(tmp_path: Path, difference: int, complaint: str) -> None:
+    good = layer(GOOD).descriptor
+    lie = replace(good, size_bytes=good.size_bytes + difference)
+    content = arriving(in_chunks(gzip.compress(GOOD, mtime=0)), lie)
+    assert_refused(tmp_path, Layer(lie, content), match=complaint)
 
 
 def test_another_archive_than_annotated(tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ def test_a_damaged_file_of_a_store(tmp_path: Path) -> None:
     stored = tmp_path.with_name("stored")
     stored.write_bytes(blob[:-1] + b"\xff")
     descriptor = Descriptor(layer(GOOD).descriptor.media_type, digest_of(blob), len(blob))
-    assert_refused(tmp_path, Layer(descriptor, stored), match="has the digest")
+    assert_refused(tmp_path, Layer(descriptor, stored), match="holds other bytes")
 
 
 def test_no_layers(tmp_path: Path) -> None:
@@ -295,5 +295,8 @@ def test_one_bad_layer_ends_the_others_downloads(tmp_path: Path) -> None:
             yield bytes(1000)
 
     slow = replace(layer(GOOD).descriptor, size_bytes=10**15)
-    bad = replace(layer(GOOD), content=in_chunks(b"other bytes"))
-    assert_refused(tmp_path, Layer(slow, endless()), bad, Layer(slow, endless()))
+    good = layer(GOOD).descriptor
+    bad = Layer(good, arriving(in_chunks(b"other bytes"), good))
+    assert_refused(
+        tmp_path, Layer(slow, arriving(endless(), slow)), bad, Layer(slow, arriving(endless(), slow))
+    )

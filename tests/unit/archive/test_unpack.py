@@ -16,7 +16,7 @@ from glowplug.archive.pack import pack, pack_files
 from glowplug.archive.unpack import Layer, UnpackSummary, unpack
 from glowplug.errors import GlowplugError, UsageError
 from unit.archive.caches import FILES, contents, fill, to_unpack
-from unit.archive.tars import file, folder, in_chunks, layer, link, tar
+from unit.archive.tars import arriving, file, folder, in_chunks, layer, link, tar
 
 
 @pytest.fixture
@@ -38,7 +38,9 @@ def test_round_trip(tmp_path: Path, packed: tuple[PackedLayer, ...]) -> None:
 
 
 def test_layers_may_come_as_streams_and_in_any_order(tmp_path: Path, packed: tuple[PackedLayer, ...]) -> None:
-    streams = (Layer(p.descriptor, in_chunks(p.path.read_bytes())) for p in reversed(packed))
+    streams = (
+        Layer(p.descriptor, arriving(in_chunks(p.path.read_bytes()), p.descriptor)) for p in reversed(packed)
+    )
     unpack(streams, tmp_path / "cache")
     assert contents(tmp_path / "cache") == FILES | {"record.json": b"{}"}
 
@@ -169,8 +171,9 @@ def test_a_broken_download_passes_through(tmp_path: Path) -> None:
         yield b"x"
         raise ConnectionResetError
 
+    descriptor = layer(tar()).descriptor
     with pytest.raises(ConnectionResetError):
-        unpack([Layer(layer(tar()).descriptor, chunks())], tmp_path / "cache")
+        unpack([Layer(descriptor, arriving(chunks(), descriptor))], tmp_path / "cache")
     assert list(tmp_path.iterdir()) == []
 
 

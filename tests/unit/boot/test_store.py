@@ -3,12 +3,14 @@ import multiprocessing
 import os
 import threading
 import time
+from io import BytesIO
 
 import pytest
 
 from glowplug.boot.store import Store
 from glowplug.core.oci import LAYER_TYPE, Descriptor, digest_of
 from glowplug.errors import IntegrityError, UsageError
+from glowplug.registry.source import ignore
 
 CONTENT = b"kernel" * 1000
 DIGEST = digest_of(CONTENT)
@@ -23,11 +25,8 @@ def store(tmp_path):
 
 
 def read(store, descriptor=BLOB):
-    file = store.open_verified(descriptor)
-    if file is None:
-        return None
-    with os.fdopen(file, "rb") as stream:
-        return stream.read()
+    file = BytesIO()
+    return file.getvalue() if store.copy_blob(descriptor, file, ignore) else None
 
 
 def names(store):
@@ -107,12 +106,17 @@ def test_the_least_used_go_first(tmp_path):
 def test_who_reads_a_blob_keeps_it(tmp_path):
     store = Store(tmp_path / "store", max_bytes=0)
     store.prepare()
-    store.add(DIGEST, [CONTENT])
-    file = store.open_verified(BLOB)
-    store.collect()
-    assert names(store) == []
-    with os.fdopen(file, "rb") as stream:
-        assert stream.read() == CONTENT
+    content = bytes(3_000_000)
+    store.add(digest_of(content), [content])
+    file = BytesIO()
+    removed = []
+    assert store.copy_blob(
+        Descriptor(LAYER_TYPE, digest_of(content), len(content)),
+        file,
+        lambda _: removed.append(store.collect()),
+    )
+    assert removed == [3_000_000, 0, 0]
+    assert file.getvalue() == content
 
 
 def test_what_a_killed_download_left_is_collected_a_day_later(store):

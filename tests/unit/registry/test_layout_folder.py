@@ -13,6 +13,7 @@ from glowplug.core.reference import LayoutRepository
 from glowplug.errors import DeniedError, IntegrityError, NotFoundError, UnavailableError, UsageError
 from glowplug.registry import layout
 from glowplug.registry.layout import Layout
+from glowplug.registry.source import read_blob
 
 DOCUMENT = Document(MANIFEST_TYPE, encode({"schemaVersion": 2, "mediaType": MANIFEST_TYPE}))
 BLOB = b"blob" * 1000
@@ -73,14 +74,14 @@ def test_a_tampered_blob_is_found_when_it_is_read(
     put_blob(folder, tmp_path)
     stored(root, DESCRIPTOR.digest).write_bytes(damage)
     with pytest.raises(IntegrityError, match=DESCRIPTOR.digest):
-        list(folder.read_blob(DESCRIPTOR))
+        read_blob(folder, DESCRIPTOR)
 
 
 def test_a_truncated_blob_is_replaced_by_the_next_push(folder: Layout, root: Path, tmp_path: Path) -> None:
     put_blob(folder, tmp_path)
     stored(root, DESCRIPTOR.digest).write_bytes(b"")
     put_blob(folder, tmp_path)
-    assert b"".join(folder.read_blob(DESCRIPTOR)) == BLOB
+    assert read_blob(folder, DESCRIPTOR) == BLOB
 
 
 def test_a_tampered_manifest_is_found(folder: Layout, root: Path) -> None:
@@ -107,7 +108,7 @@ def test_no_digest_leads_out_of_the_folder(folder: Layout, root: Path, digest: s
     with pytest.raises(UsageError, match="not a sha256 digest"):
         folder.has_blob(digest)
     with pytest.raises(UsageError, match="not a sha256 digest"):
-        list(folder.read_blob(Descriptor(LAYER_TYPE, digest, 1)))
+        read_blob(folder, Descriptor(LAYER_TYPE, digest, 1))
     entry = {"digest": digest, "annotations": {"org.opencontainers.image.ref.name": "v1"}}
     (root / "index.json").write_bytes(encode({"schemaVersion": 2, "manifests": [entry]}))
     with pytest.raises(NotFoundError):

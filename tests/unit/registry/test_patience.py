@@ -6,9 +6,9 @@ import time
 
 import pytest
 
+from glowplug.core.integrity import verified
 from glowplug.core.oci import LAYER_TYPE, Descriptor, digest_of
 from glowplug.errors import DeniedError, IntegrityError, NotFoundError, UnavailableError
-from glowplug.registry.integrity import verified
 from glowplug.registry.options import Deadline
 from glowplug.registry.replies import Reply, failure
 from glowplug.registry.retry import MAX_PAUSE_S, TransientError, pause_s, retried, wait

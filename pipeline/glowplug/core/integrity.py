@@ -1,12 +1,39 @@
-"""Bytes that are checked on their way through."""
+"""Bytes that are checked on their way through, once."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import IO
 
 from glowplug.core.oci import Descriptor
 from glowplug.errors import IntegrityError
+
+CopyBlob = Callable[[IO[bytes], Callable[[int], None]], None]
+"""Writes a blob into a file, and nothing else than that blob, or raises; tells how many bytes there are so far."""
+
+
+def fill(
+    file: IO[bytes], chunks: Iterable[bytes], descriptor: Descriptor, on_bytes: Callable[[int], None]
+) -> None:
+    """Make ``file`` hold exactly the described bytes, whatever it held before.
+
+    Args:
+        file: stands at its end afterwards.
+        chunks: the bytes as they arrive.
+        descriptor: what they have to be.
+        on_bytes: told after every chunk how many bytes there are; may raise, to stop.
+
+    Raises:
+        IntegrityError: longer, shorter or other bytes arrived; then the file holds some of them.
+    """
+    file.seek(0)
+    file.truncate()
+    received_bytes = 0
+    for chunk in verified(chunks, descriptor):
+        file.write(chunk)
+        received_bytes += len(chunk)
+        on_bytes(received_bytes)
 
 
 def verified(chunks: Iterable[bytes], descriptor: Descriptor) -> Iterator[bytes]:
