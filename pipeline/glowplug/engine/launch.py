@@ -38,6 +38,8 @@ class Launch:
         timeout_s: how long it may take.
         cwd: its working directory; ``None`` for the model's own folder.
         as_other_user: whether it runs as a user who owns nothing but what is writable.
+        watched: small writable folders that ``on_tick`` looks at.
+        scratch: writable folders whose content nobody needs afterwards.
     """
 
     argv: Sequence[str]
@@ -48,6 +50,8 @@ class Launch:
     timeout_s: float
     cwd: PurePosixPath | None = None
     as_other_user: bool = False
+    watched: tuple[Path, ...] = ()
+    scratch: tuple[Path, ...] = ()
 
 
 class Engine(Protocol):
