@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from glowplug.archive.pack import pack
@@ -63,5 +62,5 @@ def publish(sink: Sink, sealed: Sealed, tag: str | None) -> None:
 
 def make_document(target: Target = H100, version: str = "v3") -> Document:
     """Return the manifest of an artifact whose blobs do not exist."""
-    record = replace(make_record(target), version=version)
+    record = make_record(target)._replace(version=version)
     return Manifest(Descriptor(CONFIG_TYPE, "sha256:" + "c" * 64, 2), (), record.annotations()).document()

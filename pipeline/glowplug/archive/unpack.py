@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed, wait
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Semaphore
-from typing import IO
+from typing import IO, NamedTuple
 
 from glowplug.archive.blob import opened
 from glowplug.archive.destination import staged
@@ -36,8 +35,7 @@ _EXTRACTING = 4
 _INTERRUPT_S = 1.0
 
 
-@dataclass(frozen=True)
-class Layer:
+class Layer(NamedTuple):
     """A layer to unpack.
 
     Attributes:
@@ -51,8 +49,7 @@ class Layer:
     diff_id: str = ""
 
 
-@dataclass(frozen=True)
-class UnpackSummary:
+class UnpackSummary(NamedTuple):
     """What was put in place: files (links count as such), their uncompressed and the transferred bytes."""
 
     files: int
@@ -96,8 +93,7 @@ def unpack(
     return UnpackSummary(len(files), entries.total_bytes, compressed_size_bytes)
 
 
-@dataclass(frozen=True)
-class _Reading:
+class _Reading(NamedTuple):
     """What the layers of one artifact share while they are read in parallel."""
 
     staging: Path

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import IO
+from typing import IO, NamedTuple
 
 from glowplug.boot.store import Store
 from glowplug.core.oci import INDEX_TYPE, MANIFEST_TYPE, Descriptor, Document, decode
@@ -17,8 +16,7 @@ from glowplug.registry.source import Source, ignore, open_source
 _CHUNK_BYTES = 1024 * 1024
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(NamedTuple):
     """What a caller may decide about reading a repository.
 
     Attributes:
@@ -27,7 +25,7 @@ class Access:
         offline: never use the network: what the store holds must do.
     """
 
-    registry: Options = field(default=DEFAULT)
+    registry: Options = DEFAULT
     store: Store | None = None
     offline: bool = False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from glowplug.boot.readiness import Readiness, State, ask
 from glowplug.errors import GlowplugError
@@ -23,8 +23,7 @@ def _leave_it() -> bool:
     return False
 
 
-@dataclass(frozen=True)
-class Events:
+class Events(NamedTuple):
     """What to call in a server's life. An exception becomes a line on the console; no signal waits for a callback.
 
     They follow each other, never two at a time, but for ``on_stopping``: it has a thread of its own, so that it can tell
@@ -32,6 +31,7 @@ class Events:
     behind when its deadline has passed.
 
     Attributes:
+        console: where troubles are told.
         on_ready: the server is ready; once, or never.
         on_failed: the server says that it never will be ready, but may stay to tell so, as Cog's does. Returns
             whether to end it, because it can be started in another way.
@@ -39,15 +39,14 @@ class Events:
         on_stopping: the first request to stop came, and the server has until the deadline.
         on_stopped: the server and its orphans are gone; what is left until the deadline may be used. It is called
             whether the server ever was ready or not, but only once the others have returned.
-        console: where troubles are told.
     """
 
+    console: Console
     on_ready: Callable[[], None] = _nothing
     on_failed: Callable[[], bool] = _leave_it
     on_tick: Callable[[], None] = _nothing
     on_stopping: Callable[[float], None] = _nothing
     on_stopped: Callable[[float], None] = _nothing
-    console: Console = field(default_factory=Console)
 
 
 class Companion:

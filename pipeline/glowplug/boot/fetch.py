@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from glowplug.archive.unpack import Layer, unpack
 from glowplug.boot.access import Access, open_repository
@@ -25,8 +24,7 @@ from glowplug.report.console import Console, size_text
 _MAX_CONFIG_BYTES = 4 * 1024 * 1024
 
 
-@dataclass(frozen=True)
-class Fetched:
+class Fetched(NamedTuple):
     """An artifact in place.
 
     Attributes:
@@ -59,8 +57,7 @@ class Fetched:
         }
 
 
-@dataclass(frozen=True)
-class Chosen:
+class Chosen(NamedTuple):
     """What fits this host, before any layer is read."""
 
     reference: Reference

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from glowplug.boot.signals import Signals
 from glowplug.errors import UsageError
@@ -86,8 +86,7 @@ def reap_adopted(child: int, is_busy: Callable[[], bool]) -> None:
             os.waitpid(dead.si_pid, 0)
 
 
-@dataclass(frozen=True)
-class Process:
+class Process(NamedTuple):
     """One line of ``/proc/PID/stat`` (proc(5))."""
 
     pid: int

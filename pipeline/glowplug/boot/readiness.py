@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import json
 import socket
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from glowplug.errors import UsageError
 
@@ -18,8 +18,7 @@ _FAILED = {"setup_failed", "defunct"}
 _NOT_YET = {"starting", "unhealthy", "initializing", "loading", "pending", "not_ready", "unavailable", "down"}
 
 
-@dataclass(frozen=True)
-class Readiness:
+class Readiness(NamedTuple):
     """How one can tell that the server is ready. Without either it is assumed after ``ASSUMED_READY_S``.
 
     Attributes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from glowplug.core.compat import Candidate, Verdict, choose
 from glowplug.core.oci import (
@@ -22,8 +22,7 @@ from glowplug.errors import IntegrityError, NoCompatibleTargetError, NotFoundErr
 from glowplug.registry.source import Source
 
 
-@dataclass(frozen=True)
-class Resolution:
+class Resolution(NamedTuple):
     """The artifact that was chosen.
 
     Attributes:

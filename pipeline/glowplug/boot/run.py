@@ -8,8 +8,8 @@ import shutil
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from glowplug.boot.access import Access
 from glowplug.boot.activate import activation, strangers
@@ -26,8 +26,7 @@ from glowplug.report.console import Console
 REFERENCE_FILE = Path("/etc/glowplug/ref")
 
 
-@dataclass(frozen=True)
-class RunRequest:
+class RunRequest(NamedTuple):
     """What the command line asks for.
 
     Attributes:
@@ -47,8 +46,7 @@ class RunRequest:
     access: Access
 
 
-@dataclass(frozen=True)
-class Prepared:
+class Prepared(NamedTuple):
     """The environment for a command, and the cache that it leads to.
 
     Attributes:

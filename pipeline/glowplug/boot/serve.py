@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from glowplug.boot.companion import Events
 from glowplug.boot.fetch import Fetched
@@ -20,8 +19,7 @@ from glowplug.report.console import Console
 UpdateMode = Literal["off", "pending", "direct"]
 
 
-@dataclass(frozen=True)
-class Service:
+class Service(NamedTuple):
     """How a command is kept.
 
     Attributes:
@@ -62,7 +60,7 @@ def serve(service: Service, prepared: Prepared, environ: Mapping[str, str], cons
         console.warn(
             f"the command {_how(ending)} before it was ready; starting it once more, without the cache"
         )
-        plain = Events(console=console)
+        plain = Events(console)
         ending = supervise(service.command, environ, service.readiness, service.grace_s, plain)
     return ending.status
 
@@ -71,20 +69,20 @@ def _events(
     service: Service, fetched: Fetched | None, environment: Mapping[str, str], console: Console
 ) -> Events:
     if fetched is None:
-        return Events(console=console)
+        return Events(console)
     # A setup that fails with a cache may succeed without: end it, so that it can be started once more.
     failed = _give_up
     if service.update == "off":
-        return Events(on_failed=failed, console=console)
+        return Events(console, on_failed=failed)
     from glowplug.boot.updater import Updater  # noqa: PLC0415 - packing and pushing, which most starts never do
 
     updater = Updater(service.update, fetched, environment, service.registry, console)
     return Events(
+        console,
         on_ready=updater.on_ready,
         on_failed=failed,
         on_tick=updater.on_tick,
         on_stopped=updater.on_stopped,
-        console=console,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from glowplug.boot.companion import Companion, Events
 from glowplug.boot.processes import orphans, reap_adopted, send, start
@@ -29,8 +29,7 @@ _LOOK_AGAIN_S = 0.1
 _LAST_WORD_S = 1.0
 
 
-@dataclass(frozen=True)
-class Ending:
+class Ending(NamedTuple):
     """How a server ended.
 
     Attributes:

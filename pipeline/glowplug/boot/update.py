@@ -213,8 +213,7 @@ def _pack(cache_root: Path, inventory: Inventory, work: Path) -> tuple[PackedLay
 def _updated(base: Published, added: Inventory, everything: Inventory) -> Record:
     created = dt.datetime.now(dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     update = Update(created, base.digest, len(added.files), added.size_bytes)
-    return replace(
-        base.record,
+    return base.record._replace(
         kinds=everything.by_kind(),
         builder=f"glowplug {__version__}",
         created=created,
@@ -233,4 +232,4 @@ def _descriptions(record: Record, everything: Inventory, cache_root: Path) -> di
 def _titled(layer: DescribedLayer, position: int) -> DescribedLayer:
     """Give a layer the title of its place among the others: oras wants all titles to differ."""
     annotations = {**layer.descriptor.annotations, TITLE: title(position)}
-    return replace(layer, descriptor=replace(layer.descriptor, annotations=annotations))
+    return replace(layer, descriptor=layer.descriptor._replace(annotations=annotations))

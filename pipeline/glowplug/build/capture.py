@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 from glowplug.build.model_run import ModelRun, Place, run_model
@@ -13,6 +13,7 @@ from glowplug.core.contract import environment_contract, recorded
 from glowplug.core.diagnosis import switched_off, why_nothing
 from glowplug.core.inventory import Inventory
 from glowplug.core.leaks import require_absent
+from glowplug.core.target import FIELD_NAMES
 from glowplug.errors import EngineError, ModelRunError, NothingCapturedError
 from glowplug.report.console import size_text
 
@@ -105,13 +106,13 @@ def capture(session: Session, created: str) -> Capture:
 def _require_agreement(session: Session, run: ModelRun) -> None:
     """Compare what we read from files with what torch said: a wrong target would be found by the wrong hosts."""
     target = session.facts.target
-    for field in fields(target):
-        said = run.torch.get(field.name)
-        if field.name in session.pretended or said is None:
+    for name in FIELD_NAMES:
+        said = run.torch.get(name)
+        if name in session.pretended or said is None:
             continue
-        if said != getattr(target, field.name):
+        if said != getattr(target, name):
             raise EngineError(
-                f"this host's {field.name.replace('_', ' ')} was read as '{getattr(target, field.name)}', "
+                f"this host's {name.replace('_', ' ')} was read as '{getattr(target, name)}', "
                 f"but torch says '{said}'",
                 hint="see whether the model switches interpreters or hides devices; otherwise please report this",
             )

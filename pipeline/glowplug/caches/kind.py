@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from glowplug.core.inventory import FileEntry, Rewrite
 
@@ -16,8 +16,7 @@ def _holds_no_path(_path: str, _folder: str) -> Rewrite | None:
     return None
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """One family of cache. Paths that its functions take are POSIX and relative to the kind's own folder.
 
     Attributes:

@@ -6,9 +6,8 @@ import errno
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
@@ -76,8 +75,7 @@ def access_options(function: _F) -> _F:
     return store(offline(registry_options(function)))
 
 
-@dataclass(frozen=True)
-class AccessFlags:
+class AccessFlags(NamedTuple):
     """What ``access_options`` were given."""
 
     store: Path | None

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from glowplug.core.oci import Descriptor
 from glowplug.core.target import FIELD_NAMES, Target
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(NamedTuple):
     """One artifact on offer: where it is, and what it is for."""
 
     descriptor: Descriptor
     target: Target
 
 
-@dataclass(frozen=True)
-class Mismatch:
+class Mismatch(NamedTuple):
     """One field that differs: ``torch 2.13.0 ≠ 2.12.1`` (the artifact's value, then this host's)."""
 
     field: str
@@ -30,8 +28,7 @@ class Mismatch:
         return f"{self.field.replace('_', ' ')} {self.artifact or 'none'} ≠ {self.host or 'none'}"
 
 
-@dataclass(frozen=True)
-class Accepted:
+class Accepted(NamedTuple):
     """The candidate fits."""
 
     candidate: Candidate
@@ -40,8 +37,7 @@ class Accepted:
         return f"{self.candidate.target.gpu_type}: fits"
 
 
-@dataclass(frozen=True)
-class Rejected:
+class Rejected(NamedTuple):
     """The candidate does not fit, for these reasons."""
 
     candidate: Candidate

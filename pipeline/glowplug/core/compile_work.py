@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from glowplug.errors import IntegrityError
 
@@ -14,8 +13,7 @@ from glowplug.errors import IntegrityError
 MAX_NAMES = 20
 
 
-@dataclass(frozen=True)
-class CompileWork:
+class CompileWork(NamedTuple):
     """Compile work of one run, over all its processes.
 
     Attributes:
@@ -49,8 +47,8 @@ class CompileWork:
     graph_breaks: int = 0
     processes: int = 0
     blind_processes: int = 0
-    built: tuple[str, ...] = field(default=())
-    reasons: tuple[str, ...] = field(default=())
+    built: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
 
     @property
     def total(self) -> int:
@@ -64,7 +62,11 @@ class CompileWork:
 
     def to_json(self) -> dict[str, Any]:
         """Return the counts as they stand in a record."""
-        return asdict(self) | {"built": list(self.built), "reasons": list(self.reasons), "total": self.total}
+        return self._asdict() | {
+            "built": list(self.built),
+            "reasons": list(self.reasons),
+            "total": self.total,
+        }
 
     def describe(self) -> str:
         """Say in one line what was compiled."""
@@ -155,7 +157,7 @@ def compile_work_from_json(value: Any) -> CompileWork:
     """
     if not isinstance(value, Mapping):
         raise IntegrityError("a record holds compile work that is no object")
-    known: dict[str, Any] = {f.name: value[f.name] for f in fields(CompileWork) if f.name in value}
+    known: dict[str, Any] = {name: value[name] for name in CompileWork._fields if name in value}
     names = {name: known.pop(name, []) for name in ("built", "reasons")}
     if any(not isinstance(listed, (list, tuple)) for listed in names.values()):
         raise IntegrityError("a record holds compile work without names")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from glowplug.core.compiler_env import (
     DIAGNOSTICS,
@@ -23,8 +23,7 @@ from glowplug.core.compiler_env import (
 from glowplug.core.target import Target
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """One variable of the contract.
 
     Attributes:

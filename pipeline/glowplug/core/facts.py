@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from glowplug.core.target import Target
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(NamedTuple):
     """A target, and what is worth recording beside it although no cache key holds it.
 
     Attributes:
@@ -28,4 +26,4 @@ class Facts:
 
     def to_json(self) -> dict[str, Any]:
         """Return the facts as they stand in a record."""
-        return asdict(self)
+        return self._asdict() | {"target": self.target.to_json()}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from glowplug.errors import IntegrityError
 
@@ -23,8 +22,7 @@ def in_place(_path: str) -> Rewrite | None:
     return None
 
 
-@dataclass(frozen=True, order=True)
-class FileEntry:
+class FileEntry(NamedTuple):
     """One file of a cache root, as it stands in the artifact.
 
     Attributes:
@@ -55,16 +53,14 @@ class FileEntry:
         return out | ({"key": self.key} if self.key else {})
 
 
-@dataclass(frozen=True)
-class KindSummary:
+class KindSummary(NamedTuple):
     """How much of one kind there is."""
 
     files: int
     size_bytes: int
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(NamedTuple):
     """Keys that only the later inventory holds, and keys that only the earlier one holds; both sorted."""
 
     added: tuple[str, ...]
@@ -74,8 +70,7 @@ class Difference:
         return bool(self.added or self.removed)
 
 
-@dataclass(frozen=True)
-class Inventory:
+class Inventory(NamedTuple):
     """All files of a cache root, sorted by path."""
 
     files: tuple[FileEntry, ...]

@@ -10,8 +10,8 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from glowplug.core.reference import is_digest
 from glowplug.errors import IntegrityError
@@ -50,8 +50,7 @@ def decode(raw: bytes) -> Any:
         raise ValueError("nested too deeply") from error
 
 
-@dataclass(frozen=True)
-class Platform:
+class Platform(NamedTuple):
     """Which machines an index entry is for; ``variant`` carries the GPU's architecture (``sm_90``)."""
 
     os: str
@@ -64,14 +63,13 @@ class Platform:
         return base | ({"variant": self.variant} if self.variant else {})
 
 
-@dataclass(frozen=True)
-class Descriptor:
+class Descriptor(NamedTuple):
     """A typed pointer to content: media type, digest, size in bytes (image-spec, "Content Descriptors")."""
 
     media_type: str
     digest: str
     size_bytes: int
-    annotations: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = MappingProxyType({})
     platform: Platform | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -84,8 +82,7 @@ class Descriptor:
         return out
 
 
-@dataclass(frozen=True)
-class Document:
+class Document(NamedTuple):
     """A manifest or an index as bytes: what a registry stores and what a digest is over."""
 
     media_type: str
@@ -103,8 +100,7 @@ class Document:
         return Descriptor(self.media_type, self.digest, len(self.raw), annotations or {}, platform)
 
 
-@dataclass(frozen=True)
-class Manifest:
+class Manifest(NamedTuple):
     """An image manifest: one config, its layers, and what we say about them."""
 
     config: Descriptor
@@ -128,8 +124,7 @@ class Manifest:
         return Document(MANIFEST_TYPE, encode(body))
 
 
-@dataclass(frozen=True)
-class Index:
+class Index(NamedTuple):
     """An image index: one entry per target."""
 
     manifests: tuple[Descriptor, ...]

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from glowplug.core.compile_work import CompileWork, compile_work_from_json
 from glowplug.errors import IntegrityError
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(NamedTuple):
     """How one input's output compares with the reference's.
 
     Attributes:
@@ -26,18 +25,24 @@ class Comparison:
     compared: int
     reason: str
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the comparison as it stands in a record."""
+        return self._asdict()
 
-@dataclass(frozen=True)
-class InputRun:
+
+class InputRun(NamedTuple):
     """One input of a run: seconds of its first call and of a later one, and whether the model repeats itself."""
 
     first_call_s: float
     steady_s: float | None
     repeats: Comparison | None
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the run as it stands in a record."""
+        return self._asdict() | {"repeats": self.repeats.to_json() if self.repeats else None}
 
-@dataclass(frozen=True)
-class RunReport:
+
+class RunReport(NamedTuple):
     """One run of the model, from the start of its process.
 
     Attributes:
@@ -61,11 +66,11 @@ class RunReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as it stands in a record."""
-        return asdict(self) | {"work": self.work.to_json(), "inputs": [asdict(item) for item in self.inputs]}
+        inputs = [item.to_json() for item in self.inputs]
+        return self._asdict() | {"work": self.work.to_json(), "inputs": inputs}
 
 
-@dataclass(frozen=True)
-class Proof:
+class Proof(NamedTuple):
     """The evidence that an artifact carries.
 
     Attributes:
@@ -82,7 +87,7 @@ class Proof:
     warm: RunReport
     comparisons: tuple[Comparison, ...]
     new_entries: tuple[str, ...]
-    conditions: Mapping[str, str] = field(default_factory=dict)
+    conditions: Mapping[str, str] = MappingProxyType({})
     shortfalls: tuple[str, ...] = ()
 
     @property
@@ -101,15 +106,14 @@ class Proof:
             "eager": self.eager.to_json() if self.eager else None,
             "cold": self.cold.to_json(),
             "warm": self.warm.to_json(),
-            "comparisons": [asdict(item) for item in self.comparisons],
+            "comparisons": [item.to_json() for item in self.comparisons],
             "new_entries": list(self.new_entries),
             "conditions": dict(self.conditions),
             "shortfalls": list(self.shortfalls),
         }
 
 
-@dataclass(frozen=True)
-class Demands:
+class Demands(NamedTuple):
     """What a spec asks of a proof."""
 
     max_compile_work: int

@@ -6,8 +6,7 @@ docs/reference/artifact-format.md is the specification.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from glowplug.core.contract import may_be_set
 from glowplug.core.facts import Facts
@@ -31,8 +30,7 @@ ANNOTATION_PROOF = "dev.glowplug.proof"
 PROOF_COMPLETE, PROOF_PARTIAL = "complete", "partial"
 
 
-@dataclass(frozen=True)
-class Update:
+class Update(NamedTuple):
     """What one server added: when (UTC, RFC 3339), to which manifest, how many files and bytes."""
 
     created: str
@@ -41,8 +39,7 @@ class Update:
     size_bytes: int
 
 
-@dataclass(frozen=True)
-class Record:
+class Record(NamedTuple):
     """Everything known about one artifact except its files.
 
     Attributes:
@@ -99,7 +96,7 @@ class Record:
             "proof": self.proof.to_json(),
             "builder": self.builder,
             "created": self.created,
-            "updates": [asdict(update) for update in self.updates],
+            "updates": [update._asdict() for update in self.updates],
         }
 
     def annotations(self) -> dict[str, str]:

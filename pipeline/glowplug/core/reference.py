@@ -7,7 +7,7 @@ skopeo and podman spell it.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from glowplug.errors import UsageError
 
@@ -20,8 +20,7 @@ _LAYOUT_PREFIX = "oci:"
 _EXAMPLES = "a reference looks like ghcr.io/acme/flux-cache:v3 or oci:./build/cache:v3"
 
 
-@dataclass(frozen=True)
-class RegistryRepository:
+class RegistryRepository(NamedTuple):
     """A repository in a registry: ``host`` may carry a port, ``name`` is the path below it."""
 
     host: str
@@ -37,8 +36,7 @@ class RegistryRepository:
         return f"{self.host}/{self.name}"
 
 
-@dataclass(frozen=True)
-class LayoutRepository:
+class LayoutRepository(NamedTuple):
     """An OCI image layout folder (image-spec, "OCI Image Layout"): a repository that needs no server."""
 
     path: str
@@ -50,8 +48,7 @@ class LayoutRepository:
 Repository = RegistryRepository | LayoutRepository
 
 
-@dataclass(frozen=True)
-class Reference:
+class Reference(NamedTuple):
     """One artifact: a repository and a tag, a digest, or both (then the digest decides)."""
 
     repository: Repository

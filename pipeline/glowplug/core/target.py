@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from glowplug.errors import IntegrityError
 
 ANNOTATION_PREFIX = "dev.glowplug.target."
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(NamedTuple):
     """Everything that must be equal for torch to reuse a cache (docs/explanation/what-voids-a-cache.md).
 
     Attributes:
@@ -49,14 +47,14 @@ class Target:
 
     def to_json(self) -> dict[str, str]:
         """Return the fields as they stand in a record."""
-        return asdict(self)
+        return self._asdict()
 
     def to_annotations(self) -> dict[str, str]:
         """Return the fields as they stand on a manifest and on an index entry."""
-        return {ANNOTATION_PREFIX + name.replace("_", "."): value for name, value in asdict(self).items()}
+        return {ANNOTATION_PREFIX + name.replace("_", "."): value for name, value in self._asdict().items()}
 
 
-FIELD_NAMES = tuple(field.name for field in fields(Target))
+FIELD_NAMES = Target._fields
 
 
 def target_from_json(value: Any) -> Target:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from glowplug.host.gpu import Gpu, Gpus
 
@@ -13,8 +13,7 @@ _NODES = "sys/class/kfd/kfd/topology/nodes"
 _NAME_TABLES = ("usr/share/libdrm/amdgpu.ids", "opt/amdgpu/share/libdrm/amdgpu.ids")
 
 
-@dataclass(frozen=True)
-class _Device:
+class _Device(NamedTuple):
     """A GPU node of the topology; its uuid is spelt as ``ROCR_VISIBLE_DEVICES`` spells it."""
 
     uuid: str

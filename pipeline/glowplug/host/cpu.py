@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 # What -march=x86-64-v4 stands for and ATen's own kernels ask for; torch.cpu is content with avx512f alone.
 _AVX512 = frozenset({"avx512f", "avx512cd", "avx512dq", "avx512vl", "avx512bw", "avx2", "fma", "f16c"})
@@ -12,8 +12,7 @@ _AVX2 = frozenset({"avx2", "fma", "f16c"})
 _AMX_FP16_MODELS = frozenset({("GenuineIntel", "6", "173"), ("GenuineIntel", "6", "174")})
 
 
-@dataclass(frozen=True)
-class Cpu:
+class Cpu(NamedTuple):
     """A processor.
 
     Attributes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from glowplug.core.facts import Facts
@@ -53,7 +52,7 @@ def combine(env: PythonEnv, cpu: Cpu, gpus: Gpus, overrides: Mapping[str, str]) 
         triton=env.triton,
     )
     return Facts(
-        target=replace(target, **overrides),
+        target=target._replace(**overrides),
         device_count=len(gpus.gpus),
         driver=gpus.driver,
         cpu_model=cpu.model,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Gpu:
+class Gpu(NamedTuple):
     """One GPU.
 
     Attributes:
@@ -18,8 +17,7 @@ class Gpu:
     arch: str
 
 
-@dataclass(frozen=True)
-class Gpus:
+class Gpus(NamedTuple):
     """The visible GPUs, the model's default device first.
 
     Attributes:

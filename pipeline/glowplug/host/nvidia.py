@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from glowplug.host.gpu import Gpu, Gpus
 
@@ -34,8 +34,7 @@ class _NvmlError(Exception):
         self.code = code
 
 
-@dataclass(frozen=True)
-class _Device:
+class _Device(NamedTuple):
     """A GPU or MIG slice as NVML lists it."""
 
     uuid: str

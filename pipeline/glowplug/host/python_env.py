@@ -10,10 +10,9 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from glowplug.errors import EngineError
 from glowplug.host import interpreter as probe
@@ -24,8 +23,7 @@ _TORCH = "torch"
 _TRITON = "(?:pytorch[-_])?triton(?:[-_]rocm)?"
 
 
-@dataclass(frozen=True)
-class PythonEnv:
+class PythonEnv(NamedTuple):
     """The model's interpreter.
 
     Attributes:

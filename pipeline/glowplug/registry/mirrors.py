@@ -11,7 +11,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import IO
 
 from glowplug.core.oci import Descriptor, Document
@@ -106,8 +106,7 @@ def open_mirrored(
 
 def _options(options: Options, mirror: Mirror) -> Options:
     """Be impatient with a mirror: the next one is the retry, and half of the time is left to the registry."""
-    return replace(
-        options,
+    return options._replace(
         timeout_s=options.timeout_s / 2 if options.timeout_s else None,
         connect_timeout_s=min(options.connect_timeout_s, _CONNECT_TIMEOUT_S),
         read_timeout_s=min(options.read_timeout_s, _READ_TIMEOUT_S),

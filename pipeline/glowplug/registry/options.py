@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from glowplug.errors import UnavailableError
 
@@ -15,8 +15,7 @@ READ_TIMEOUT_S = 30.0
 RETRIES = 3
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(NamedTuple):
     """What a caller may decide about a connection.
 
     Attributes:
@@ -38,17 +37,13 @@ class Options:
 DEFAULT = Options()
 
 
-@dataclass(frozen=True)
 class Deadline:
     """The moment when a budget of ``timeout_s`` seconds, counted from construction, is spent."""
 
-    timeout_s: float | None
-    clock: Callable[[], float] = time.monotonic
-    _end: float = field(init=False, default=float("inf"))
-
-    def __post_init__(self) -> None:
-        if self.timeout_s is not None:
-            object.__setattr__(self, "_end", self.clock() + self.timeout_s)
+    def __init__(self, timeout_s: float | None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._timeout_s = timeout_s
+        self._clock = clock
+        self._end = float("inf") if timeout_s is None else clock() + timeout_s
 
     def left_s(self, what: str) -> float:
         """Return the seconds that are left (infinite without a budget).
@@ -59,11 +54,11 @@ class Deadline:
         left_s = self.left_or_zero_s()
         if left_s == 0:
             raise UnavailableError(
-                f"{what} did not finish within {self.timeout_s:g} s",
+                f"{what} did not finish within {self._timeout_s:g} s",
                 hint="raise the timeout, or look at the network",
             )
         return left_s
 
     def left_or_zero_s(self) -> float:
         """Return the seconds that are left, zero when none are."""
-        return max(0.0, self._end - self.clock())
+        return max(0.0, self._end - self._clock())

@@ -4,7 +4,6 @@ Its callbacks append a line each to the file ``events``, and then do what the op
 The last line is the ending.
 """
 
-import dataclasses
 import json
 import os
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from glowplug.boot import companion, readiness, supervise
 from glowplug.errors import UnavailableError
+from glowplug.report.console import Console
 
 
 def behave(how):
@@ -52,17 +52,17 @@ def main(options, command):
     companion._TICK_S = 0.1
     if options.get("crash"):
         supervise.reap_adopted = lambda *_: 1 / 0
-    names = [field.name for field in dataclasses.fields(companion.Events) if field.name.startswith("on_")]
+    names = [name for name in companion.Events._fields if name.startswith("on_")]
     ending = supervise.supervise(
         command,
         os.environ,
         readiness.Readiness(options.get("url"), tuple(options["tcp"]) if "tcp" in options else None),
         options.get("grace_s", 60.0),
         companion.Events(
-            **{name: callback(name) for name in names if name not in options.get("without", ())}
+            Console(), **{name: callback(name) for name in names if name not in options.get("without", ())}
         ),
     )
-    note("ending", dataclasses.asdict(ending))
+    note("ending", ending._asdict())
     os._exit(ending.status)
 
 

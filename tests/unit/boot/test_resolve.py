@@ -1,5 +1,4 @@
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -63,14 +62,14 @@ def test_one_artifact_can_be_named_by_tag_and_digest(layout, published):
 
 
 def test_a_host_with_a_newer_libc_may_have_it(layout, published):
-    host = replace(H100, libc="glibc-2.41")
+    host = H100._replace(libc="glibc-2.41")
     assert resolved(layout, "v3", host).target == H100
 
 
 @pytest.mark.parametrize("selector", ["v3", f"v3-{H100.gpu_type}"])
 def test_nothing_fits(layout, published, selector):
     with pytest.raises(NoCompatibleTargetError) as caught:
-        resolved(layout, selector, replace(H100, torch="2.12.0+cu130"))
+        resolved(layout, selector, H100._replace(torch="2.12.0+cu130"))
     lines = str(caught.value).splitlines()
     assert lines[0].endswith("has nothing for this host (h100-80gb-hbm3-sm90)")
     assert lines[1] == "  h100-80gb-hbm3-sm90: torch 2.13.0+cu130 ≠ 2.12.0+cu130"

@@ -3,7 +3,6 @@ import os
 import signal
 import stat
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -157,7 +156,7 @@ def test_the_artifact_s_start_file_goes_first(inherited, expected):
 
 
 def test_the_contract_does_not_overrule_where_the_cache_is():
-    record = replace(make_record(), contract={"TORCHINDUCTOR_CACHE_DIR": "/evil", "GLOWPLUG_CACHE": "/evil"})
+    record = make_record()._replace(contract={"TORCHINDUCTOR_CACHE_DIR": "/evil", "GLOWPLUG_CACHE": "/evil"})
     made = activation(record, Path("/c"), {})
     assert (made["TORCHINDUCTOR_CACHE_DIR"], made["GLOWPLUG_CACHE"]) == ("/c/inductor", "/c")
 
@@ -206,7 +205,7 @@ def test_the_model_s_python_without_any(programs):
 
 
 def test_an_interpreter_without_torch_fits_nothing(monkeypatch):
-    monkeypatch.setattr(run, "gather_facts", lambda _interpreter, _overrides: Facts(replace(H100, torch="")))
+    monkeypatch.setattr(run, "gather_facts", lambda _interpreter, _overrides: Facts(H100._replace(torch="")))
     with pytest.raises(EngineError, match="/opt/python has no torch") as caught:
         model_facts(Path("/opt/python"), {})
     assert "--python" in caught.value.hint

@@ -1,7 +1,6 @@
 import io
 import os
 import signal
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,12 +16,12 @@ CONNECTED = Readiness(tcp=("127.0.0.1", 5000))
 ASSUMED = Readiness()
 
 EXIT_0 = Ending(0, None, was_ready=False, failed_setup=False, stopped=False)
-EXIT_1 = replace(EXIT_0, status=1)
-FAILED_WITH_0 = replace(EXIT_0, failed_setup=True)
+EXIT_1 = EXIT_0._replace(status=1)
+FAILED_WITH_0 = EXIT_0._replace(failed_setup=True)
 
 
 def killed(number):
-    return replace(EXIT_0, status=128 + number, signal=int(number))
+    return EXIT_0._replace(status=128 + number, signal=int(number))
 
 
 @pytest.mark.parametrize(
@@ -31,17 +30,17 @@ def killed(number):
         (EXIT_0, False, False),
         (EXIT_1, True, False),
         (FAILED_WITH_0, True, False),
-        (replace(EXIT_1, failed_setup=True), True, False),
+        (EXIT_1._replace(failed_setup=True), True, False),
         (killed(signal.SIGBUS), True, True),
         (killed(signal.SIGSEGV), True, True),
         (killed(signal.SIGILL), True, True),
         (killed(signal.SIGABRT), True, True),
         (killed(signal.SIGFPE), True, True),
-        (replace(EXIT_0, status=139), True, True),  # as a shell or an init tells it
+        (EXIT_0._replace(status=139), True, True),  # as a shell or an init tells it
         (killed(signal.SIGKILL), True, False),
         (killed(signal.SIGTERM), True, False),
-        (replace(EXIT_0, status=11), True, False),
-        (replace(EXIT_0, status=2), True, False),
+        (EXIT_0._replace(status=11), True, False),
+        (EXIT_0._replace(status=2), True, False),
     ],
 )
 def test_a_cold_start_follows(ending, when_explicit, when_assumed):
@@ -53,8 +52,8 @@ def test_a_cold_start_follows(ending, when_explicit, when_assumed):
     assert decide(ending, ASSUMED) is when_assumed
     for readiness in (ASKED, CONNECTED, ASSUMED):
         assert not decide(ending, readiness, cache_was_active=False)
-        assert not decide(replace(ending, was_ready=True), readiness)
-        assert not decide(replace(ending, stopped=True), readiness)
+        assert not decide(ending._replace(was_ready=True), readiness)
+        assert not decide(ending._replace(stopped=True), readiness)
 
 
 @pytest.mark.parametrize(

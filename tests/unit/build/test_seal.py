@@ -35,7 +35,7 @@ def test_the_same_capture_gives_the_same_digests(tmp_path, sealed):
     [
         (CPU, FILES, PROOF),
         (H100, FILES | {"triton/A/add.cubin": b"other"}, PROOF),
-        (H100, FILES, replace(PROOF, shortfalls=("x",))),
+        (H100, FILES, PROOF._replace(shortfalls=("x",))),
     ],
 )
 def test_anything_else_gives_another_digest(tmp_path, sealed, target, files, proof):
@@ -80,7 +80,7 @@ def test_the_record_says_what_was_captured(sealed):
 @pytest.mark.parametrize(("machine", "architecture"), [("x86_64", "amd64"), ("aarch64", "arm64")])
 def test_machines_are_named_as_images_name_them(tmp_path, machine, architecture):
     assert architecture_of(machine) == architecture
-    sealed = make_sealed(make_session(tmp_path, replace(CPU, machine=machine, device_arch="default")))
+    sealed = make_sealed(make_session(tmp_path, CPU._replace(machine=machine, device_arch="default")))
     assert config_of(sealed)["architecture"] == architecture
 
 

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,7 +36,7 @@ def layout(tmp_path_factory):
     """A layout folder with an artifact for this machine, and one for a machine with another torch."""
     folder = tmp_path_factory.mktemp("artifact")
     target = gather_facts(Path(sys.executable)).target
-    for name, made_for in (("other", replace(target, torch="1.0.0")), ("this", target)):
+    for name, made_for in (("other", target._replace(torch="1.0.0")), ("this", target)):
         (folder / name).mkdir()
         sealed = make_sealed(make_session(folder / name, made_for))
         publish(Layout(LayoutRepository(str(folder / "layout"))), sealed, f"v3-{name}")

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import pytest
 
 from glowplug.core.compat import Accepted, Candidate, Rejected, choose, judge
@@ -20,7 +18,7 @@ def test_an_equal_target_fits(target):
 @pytest.mark.parametrize("name", FIELD_NAMES)
 @pytest.mark.parametrize("other", ["other", ""])
 def test_each_field_matters(name, other):
-    verdict = judge(candidate(H100), replace(H100, **{name: other}))
+    verdict = judge(candidate(H100), H100._replace(**{name: other}))
     assert isinstance(verdict, Rejected)
     (mismatch,) = verdict.mismatches
     assert (mismatch.field, mismatch.artifact, mismatch.host) == (name, getattr(H100, name), other)
@@ -55,12 +53,12 @@ def test_each_field_matters(name, other):
     ],
 )
 def test_the_host_s_c_library_may_be_newer(artifact, host, fits):
-    verdict = judge(candidate(replace(H100, libc=artifact)), replace(H100, libc=host))
+    verdict = judge(candidate(H100._replace(libc=artifact)), H100._replace(libc=host))
     assert isinstance(verdict, Accepted) is fits
 
 
 def test_the_closest_comes_first():
-    near = candidate(replace(H100, torch="2.12.0"), "3")
+    near = candidate(H100._replace(torch="2.12.0"), "3")
     far = candidate(CPU, "2")
     exact = candidate(H100, "1")
     best, trace = choose([far, near, exact], H100)
@@ -69,7 +67,7 @@ def test_the_closest_comes_first():
 
 
 def test_the_trace_says_why_nothing_fits():
-    best, trace = choose([candidate(CPU, "2"), candidate(replace(H100, torch="2.12.0", triton=""))], H100)
+    best, trace = choose([candidate(CPU, "2"), candidate(H100._replace(torch="2.12.0", triton=""))], H100)
     assert best is None
     assert str(trace[0]) == "h100-80gb-hbm3-sm90: torch 2.12.0 ≠ 2.13.0+cu130, triton none ≠ 3.9.0"
     assert str(trace[1]).startswith("cpu-x86_64-avx512_vnni: device kind cpu ≠ cuda, device name")

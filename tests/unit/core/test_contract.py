@@ -1,4 +1,3 @@
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,8 +20,8 @@ CPU = Target(
     accelerator="",
     triton="",
 )
-H100 = replace(
-    CPU, device_kind="cuda", device_name="NVIDIA H100 80GB HBM3", device_arch="sm_90", accelerator="13.0"
+H100 = CPU._replace(
+    device_kind="cuda", device_name="NVIDIA H100 80GB HBM3", device_arch="sm_90", accelerator="13.0"
 )
 
 
@@ -30,14 +29,14 @@ H100 = replace(
     ("target", "capability", "march"),
     [
         (CPU, "avx512", "x86-64-v4"),
-        (replace(CPU, device_arch="avx512_vnni_bf16_amx"), "avx512", "x86-64-v4"),
-        (replace(CPU, device_arch="avx2"), "avx2", "x86-64-v3"),
-        (replace(CPU, device_arch="default"), "default", "x86-64"),
+        (CPU._replace(device_arch="avx512_vnni_bf16_amx"), "avx512", "x86-64-v4"),
+        (CPU._replace(device_arch="avx2"), "avx2", "x86-64-v3"),
+        (CPU._replace(device_arch="default"), "default", "x86-64"),
         (H100, "avx2", "x86-64-v3"),
-        (replace(H100, device_kind="rocm", device_arch="gfx942"), "avx2", "x86-64-v3"),
-        (replace(CPU, machine="aarch64", device_arch="sve128_sve2"), None, "armv8-a"),
-        (replace(H100, machine="aarch64"), None, "armv8-a"),
-        (replace(CPU, machine="ppc64le", device_arch="default"), None, None),
+        (H100._replace(device_kind="rocm", device_arch="gfx942"), "avx2", "x86-64-v3"),
+        (CPU._replace(machine="aarch64", device_arch="sve128_sve2"), None, "armv8-a"),
+        (H100._replace(machine="aarch64"), None, "armv8-a"),
+        (CPU._replace(machine="ppc64le", device_arch="default"), None, None),
     ],
 )
 def test_instruction_set_follows_the_target(target, capability, march):
@@ -47,7 +46,7 @@ def test_instruction_set_follows_the_target(target, capability, march):
 
 
 def test_the_other_settings_hold_for_every_target():
-    for target in (CPU, H100, replace(H100, machine="aarch64")):
+    for target in (CPU, H100, H100._replace(machine="aarch64")):
         settings = environment_contract(target)
         settings.pop("ATEN_CPU_CAPABILITY", None)
         settings.pop("TORCHINDUCTOR_CPP_MARCH", None)

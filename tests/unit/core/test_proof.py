@@ -1,5 +1,4 @@
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -23,7 +22,7 @@ NOTHING = Comparison(equal=True, max_difference=0.0, compared=0, reason="")
 
 
 def shortfalls(work=HITS, comparisons=(SAME,), new_entries=(), max_compile_work=0, repeats=SAME):
-    warm = replace(WARM, work=work, inputs=(InputRun(1.0, 0.5, repeats),) * len(comparisons))
+    warm = WARM._replace(work=work, inputs=(InputRun(1.0, 0.5, repeats),) * len(comparisons))
     return find_shortfalls(warm, comparisons, new_entries, Demands(max_compile_work, 1e-3))
 
 
@@ -31,25 +30,25 @@ def shortfalls(work=HITS, comparisons=(SAME,), new_entries=(), max_compile_work=
     ("arguments", "expected"),
     [
         ({}, ()),
-        ({"work": replace(HITS, queries=9, frames=9, graph_breaks=9, aot_bypasses=9)}, ()),
+        ({"work": HITS._replace(queries=9, frames=9, graph_breaks=9, aot_bypasses=9)}, ()),
         ({"work": CompileWork(triton_hits=1)}, ()),
         (
-            {"work": replace(HITS, builds=2, built=("a.so", "b.so"))},
+            {"work": HITS._replace(builds=2, built=("a.so", "b.so"))},
             ("the replay compiled again: 2 native builds (a.so, b.so)",),
         ),
         (
-            {"work": replace(HITS, triton_compiles=5, built=("a", "b", "c", "d", "e"))},
+            {"work": HITS._replace(triton_compiles=5, built=("a", "b", "c", "d", "e"))},
             ("the replay compiled again: 5 Triton compilations (a, b, c, and 2 more)",),
         ),
-        ({"work": replace(HITS, fx_misses=1)}, ("the replay compiled again: 1 Inductor miss",)),
-        ({"work": replace(HITS, aot_misses=1)}, ("the replay compiled again: 1 AOTAutograd miss",)),
+        ({"work": HITS._replace(fx_misses=1)}, ("the replay compiled again: 1 Inductor miss",)),
+        ({"work": HITS._replace(aot_misses=1)}, ("the replay compiled again: 1 AOTAutograd miss",)),
         (
-            {"work": replace(HITS, fx_bypasses=1)},
+            {"work": HITS._replace(fx_bypasses=1)},
             ("the replay compiled again: 1 graph that Inductor cannot cache",),
         ),
-        ({"work": replace(HITS, builds=2), "max_compile_work": 2}, ()),
+        ({"work": HITS._replace(builds=2), "max_compile_work": 2}, ()),
         (
-            {"work": replace(HITS, builds=3), "max_compile_work": 2},
+            {"work": HITS._replace(builds=3), "max_compile_work": 2},
             ("the replay compiled again: 3 native builds",),
         ),
         (
@@ -59,7 +58,7 @@ def shortfalls(work=HITS, comparisons=(SAME,), new_entries=(), max_compile_work=
         ({"new_entries": ("inductor/a",), "max_compile_work": 1}, ()),
         ({"work": CompileWork()}, ("the replay used no cache entry at all",)),
         (
-            {"work": replace(HITS, blind_processes=2)},
+            {"work": HITS._replace(blind_processes=2)},
             (
                 "2 Python processes could not be watched (started with -I, -E or -S, or the probe failed there)",
             ),
@@ -106,31 +105,31 @@ def test_shortfalls_come_together_the_most_telling_first():
 
 
 def test_an_input_without_a_comparison_is_not_proved():
-    warm = replace(WARM, inputs=WARM.inputs * 2)
+    warm = WARM._replace(inputs=WARM.inputs * 2)
     assert find_shortfalls(warm, (SAME,), (), STRICT) == ("inputs[1]: the output was not compared",)
 
 
 def test_a_proof_holds_without_shortfalls():
     assert PROOF.holds
-    assert not replace(PROOF, shortfalls=("x",)).holds
+    assert not PROOF._replace(shortfalls=("x",)).holds
 
 
 def test_the_speedup_is_cold_over_warm():
     assert PROOF.speedup == 10
-    assert replace(PROOF, warm=replace(WARM, first_answer_s=0.0)).speedup == 0
+    assert PROOF._replace(warm=WARM._replace(first_answer_s=0.0)).speedup == 0
 
 
 def test_the_steady_latency_is_the_first_input_s():
     assert COLD.steady_s == 0.25
-    assert replace(COLD, inputs=()).steady_s is None
+    assert COLD._replace(inputs=()).steady_s is None
 
 
 @pytest.mark.parametrize(
     "proof",
     [
         PROOF,
-        replace(PROOF, eager=COLD, new_entries=("a",), shortfalls=("b", "c"), comparisons=(SAME, DIFFERENT)),
-        replace(PROOF, cold=replace(COLD, inputs=(InputRun(1.0, None, None),)), conditions={}),
+        PROOF._replace(eager=COLD, new_entries=("a",), shortfalls=("b", "c"), comparisons=(SAME, DIFFERENT)),
+        PROOF._replace(cold=COLD._replace(inputs=(InputRun(1.0, None, None),)), conditions={}),
     ],
 )
 def test_what_was_written_is_read_again(proof):

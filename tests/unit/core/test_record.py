@@ -1,5 +1,4 @@
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -17,8 +16,8 @@ RECORD = make_record()
     "record",
     [
         RECORD,
-        make_record(CPU, replace(PROOF, eager=COLD, shortfalls=("compiled again",))),
-        replace(RECORD, facts={}, contract={}, kinds={}, coverage=()),
+        make_record(CPU, PROOF._replace(eager=COLD, shortfalls=("compiled again",))),
+        RECORD._replace(facts={}, contract={}, kinds={}, coverage=()),
     ],
 )
 def test_what_was_written_is_read_again(record):
@@ -27,7 +26,7 @@ def test_what_was_written_is_read_again(record):
 
 def test_the_totals_are_over_all_kinds():
     assert (RECORD.files, RECORD.size_bytes) == (15, 500_000)
-    assert replace(RECORD, kinds={}).files == 0
+    assert RECORD._replace(kinds={}).files == 0
 
 
 def test_the_annotations_let_anyone_choose():
@@ -58,7 +57,7 @@ def test_the_annotations_let_anyone_choose():
 
 
 def test_a_shortfall_and_eager_figures_are_annotated():
-    proof = replace(PROOF, eager=replace(COLD, first_answer_s=12.3456), shortfalls=("compiled again",))
+    proof = PROOF._replace(eager=COLD._replace(first_answer_s=12.3456), shortfalls=("compiled again",))
     annotations = make_record(proof=proof).annotations()
     assert annotations["dev.glowplug.proof"] == "partial"
     assert annotations["dev.glowplug.proof.eager-s"] == "12.35"
@@ -159,5 +158,5 @@ def test_the_key_names_what_a_build_would_make():
 
 
 def test_a_kind_that_is_not_known_yet_is_no_reason_to_refuse():
-    record = replace(RECORD, kinds={"flashinfer": KindSummary(1, 2)})
+    record = RECORD._replace(kinds={"flashinfer": KindSummary(1, 2)})
     assert parse_record(encode(record.to_json())) == record

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import pytest
 
 from glowplug.core.reference import is_tag
@@ -51,7 +49,7 @@ GPU_TYPES = [
 
 @pytest.mark.parametrize(("kind", "name", "arch", "expected"), GPU_TYPES)
 def test_the_gpu_type(kind, name, arch, expected):
-    target = replace(H100, device_kind=kind, device_name=name, device_arch=arch)
+    target = H100._replace(device_kind=kind, device_name=name, device_arch=arch)
     assert target.gpu_type == expected
     assert len(expected) <= MAX_GPU_TYPE_LENGTH
     assert is_tag(expected)
@@ -63,7 +61,7 @@ def test_gpu_types_differ_where_devices_do():
 
 
 def test_the_gpu_type_of_an_arm_cpu():
-    assert replace(CPU, machine="aarch64", device_arch="sve128_sve2").gpu_type == "cpu-aarch64-sve128_sve2"
+    assert CPU._replace(machine="aarch64", device_arch="sve128_sve2").gpu_type == "cpu-aarch64-sve128_sve2"
 
 
 def test_the_longest_version_and_gpu_type_make_a_tag():

@@ -1,6 +1,5 @@
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 
@@ -12,7 +11,7 @@ from glowplug.registry.layout import Layout
 from unit.artifacts import make_document
 from unit.samples import CPU, H100
 
-ARM = replace(CPU, machine="aarch64", device_arch="neon")
+ARM = CPU._replace(machine="aarch64", device_arch="neon")
 
 
 @pytest.fixture
@@ -154,7 +153,6 @@ def test_a_tag_that_someone_else_keeps_writing(layout):
 
 JOB = """
 import sys
-from dataclasses import replace
 from glowplug.registry.cache_index import update_index
 from glowplug.core.reference import LayoutRepository
 from glowplug.registry.layout import Layout
@@ -162,7 +160,7 @@ from unit.artifacts import make_document
 from unit.samples import H100
 
 layout = Layout(LayoutRepository(sys.argv[1]))
-target = replace(H100, device_name=f"NVIDIA {sys.argv[2]}")
+target = H100._replace(device_name=f"NVIDIA {sys.argv[2]}")
 sys.stdin.read()  # all start together
 layout.put_document(make_document(target, "v1"), f"v1-{target.gpu_type}")
 update_index(layout, "m", "v1")

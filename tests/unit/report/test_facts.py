@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 from glowplug.core.facts import Facts
 from glowplug.report.facts import facts_text
 from unit.samples import CPU
@@ -22,7 +20,7 @@ def test_what_was_found_stands_below_the_gpu_type():
 
 
 def test_a_gpu_machine_shows_its_driver_and_a_missing_torch_is_said():
-    facts = Facts(replace(CPU, torch="", triton=""), device_count=2, driver="580.95")
+    facts = Facts(CPU._replace(torch="", triton=""), device_count=2, driver="580.95")
     text = facts_text(facts, "/opt/python", {})
     assert "GPUs         2, driver 580.95" in text
     assert "torch        none" in text

@@ -44,7 +44,7 @@ def test_the_runs_of_a_proof_stand_side_by_side():
 
 
 def test_eager_figures_come_first_and_may_lack_a_steady_one():
-    lines = proof_table(replace(PROOF, eager=replace(COLD, inputs=()))).splitlines()
+    lines = proof_table(PROOF._replace(eager=COLD._replace(inputs=()))).splitlines()
     assert lines[2].split() == ["eager", "5.0", "60.0", "61.0", "-", "26", "0", "2"]
 
 
@@ -54,7 +54,7 @@ def sealed(tmp_path):
 
 
 def result(sealed, proof=PROOF):
-    sealed = sealed and replace(sealed, record=replace(sealed.record, proof=proof))
+    sealed = sealed and replace(sealed, record=sealed.record._replace(proof=proof))
     manifest = Manifest(Descriptor(CONFIG_TYPE, "sha256:" + "0" * 64, 58_916), (), {})
     return BuildResult("published", REFERENCE, "sha256:" + "1" * 64, manifest, REFERENCE, ("a", "b"), sealed)
 
@@ -66,7 +66,7 @@ def test_a_build_ends_with_its_proof(sealed):
 
 
 def test_a_partial_proof_is_no_proof(sealed):
-    assert "\nPARTIAL; cold" in build_table(result(sealed, replace(PROOF, shortfalls=("x",))))
+    assert "\nPARTIAL; cold" in build_table(result(sealed, PROOF._replace(shortfalls=("x",))))
 
 
 def test_a_build_that_ran_nothing_has_no_table():
@@ -111,15 +111,15 @@ def test_an_artifact_is_described():
 
 
 def test_a_shortfall_is_shown():
-    proof = replace(PROOF, shortfalls=("the replay compiled again: 2 native builds",))
+    proof = PROOF._replace(shortfalls=("the replay compiled again: 2 native builds",))
     text = inspect_text(REFERENCE, [described(make_record(proof=proof))])
     assert "  PARTIAL:\n    the replay compiled again: 2 native builds\n" in text
     assert "proved:" not in text
 
 
 def test_what_servers_added_is_shown_as_not_proved():
-    record = replace(
-        make_record(), updates=(Update("2026-02-03T04:05:06Z", "sha256:" + "0" * 64, 3, 12_345),)
+    record = make_record()._replace(
+        updates=(Update("2026-02-03T04:05:06Z", "sha256:" + "0" * 64, 3, 12_345),)
     )
     text = inspect_text(REFERENCE, [described(record)])
     assert "  not proved: 3 files, 12.3 kB, added by a server at 2026-02-03T04:05:06Z\n" in text
