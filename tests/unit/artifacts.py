@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from glowplug.archive.pack import pack
 from glowplug.build.capture import Capture
+from glowplug.build.engines import local_engine
 from glowplug.build.seal import Sealed, seal
 from glowplug.build.session import Session
 from glowplug.build.spec_file import LoadedSpec
@@ -37,9 +40,9 @@ def make_session(
 ) -> Session:
     spec = Spec(ModelSpec("flux-schnell", LiteralVersion("v3")), run, LayoutRepository(str(work / "layout")))
     loaded = LoadedSpec(spec, "v3", work, {"version": "spec", "artifact": "spec"})
-    return Session(
-        loaded, Facts(target), Path("/usr/bin/python3"), environ or {}, work, Console(io.StringIO())
-    )
+    ours = replace(spec, run=replace(run, interpreter=sys.executable))
+    engine = local_engine(replace(loaded, spec=ours), environ or {})
+    return Session(loaded, Facts(target), engine, environ or {}, work, Console(io.StringIO()))
 
 
 def make_sealed(session: Session, files: Mapping[str, bytes] = FILES, proof: Proof = PROOF) -> Sealed:

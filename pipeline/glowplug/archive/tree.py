@@ -29,7 +29,6 @@ class Tree:
         self._root = str(root)
         self._relocation = relocation
         self._limits = limits
-        self._created: list[str] = []
 
     def folder(self, path: str) -> None:
         """Create a folder, unless an earlier layer did."""
@@ -39,7 +38,6 @@ class Tree:
         except FileExistsError:
             return
         os.chmod(place, _FOLDER_MODE)  # noqa: PTH101
-        self._created.append(place)
 
     def file(self, member: Member, pieces: Iterable[bytes | memoryview]) -> None:
         """Create a file from its content; the mode is 0644 or 0755 whatever the umask."""
@@ -56,18 +54,11 @@ class Tree:
             os.fchmod(descriptor, 0o755 if member.executable else 0o644)
         finally:
             os.close(descriptor)
-        self._created.append(place)
 
     def link(self, path: str, target: str) -> None:
         """Create a symbolic link."""
         place = self._place(path)
         os.symlink(target, place)  # noqa: PTH211
-        self._created.append(place)
-
-    def give_to(self, owner: tuple[int, int]) -> None:
-        """Make everything that was created another user's and group's."""
-        for place in self._created:
-            os.chown(place, *owner, follow_symlinks=False)
 
     def _place(self, path: str) -> str:
         return self._root + path[len(FOLDER) :]

@@ -62,7 +62,6 @@ def unpack(
     destination: Path,
     *,
     relocation: Relocation = in_place,
-    owner: tuple[int, int] | None = None,
     limits: Limits = LIMITS,
 ) -> UnpackSummary:
     """Put the content of an artifact's folder at ``destination``, completely or not at all.
@@ -71,7 +70,6 @@ def unpack(
         layers: read a few at a time, in threads.
         destination: must not exist, or be an empty folder; its parents are created.
         relocation: rewrites files that hold absolute paths for ``destination``.
-        owner: user and group id of what is created; needs root. ``None``: the current user's.
         limits: bounds on what the archives may ask for.
 
     Raises:
@@ -86,8 +84,6 @@ def unpack(
         _read_all(wanted, _Reading(staging, entries, tree, Event(), Semaphore(_EXTRACTING)))
         for path, target in entries.links().items():
             tree.link(path, target)
-        if owner is not None:
-            tree.give_to(owner)
     files = entries.paths(MemberType.FILE, MemberType.LINK)
     compressed_size_bytes = sum(layer.descriptor.size_bytes for layer in wanted)
     return UnpackSummary(len(files), entries.total_bytes, compressed_size_bytes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from glowplug.build.model_run import ModelRun, Place, run_model
+from glowplug.build.model_run import Conditions, ModelRun, job_folder, run_model
 from glowplug.build.session import Session
 from glowplug.caches.table import KINDS
 from glowplug.caches.walk import take_inventory
@@ -42,15 +42,10 @@ def run_eager(session: Session) -> ModelRun | None:
 
     It goes first, so that the files of torch and of the model are in the page cache for all timed runs alike.
     """
-    place = Place(
-        "eager",
-        session.work / "eager-caches",
-        session.model_folder,
-        extra_env={"TORCH_COMPILE_DISABLE": "1", "TORCHDYNAMO_DISABLE": "1"},
-    )
+    without = Conditions({"TORCH_COMPILE_DISABLE": "1", "TORCHDYNAMO_DISABLE": "1"})
     try:
         with session.console.step("Run the model without torch.compile") as step:
-            run = run_model(session, place, step)
+            run = run_model(session, job_folder(session, "eager"), without, step)
             step.result = f"first answer after {run.report.first_answer_s:.1f} s"
             return run
     except ModelRunError as error:
@@ -64,7 +59,7 @@ def require_caches_on(session: Session) -> None:
     Raises:
         NothingCapturedError: naming the variable.
     """
-    diagnosis = switched_off({**session.environ, **session.spec.run.environment})
+    diagnosis = switched_off({**session.engine.environ, **session.spec.run.environment})
     if diagnosis:
         raise NothingCapturedError(f"nothing would be captured: {diagnosis.reason}", hint=diagnosis.hint)
 
@@ -77,10 +72,10 @@ def capture(session: Session, created: str) -> Capture:
         NothingCapturedError: it left no cache.
         GlowplugError: a secret got into the cache.
     """
-    cache_root = session.work / "captured"
-    place = Place("cold", cache_root, session.model_folder)
+    folder = job_folder(session, "cold")
+    cache_root = folder.caches
     with session.console.step("Capture: run the model with empty caches") as step:
-        run = run_model(session, place, step)
+        run = run_model(session, folder, Conditions(), step)
         _require_agreement(session, run)
         inventory = take_inventory(cache_root)
         if not any(KINDS[entry.kind].is_entry(entry) for entry in inventory.files):

@@ -14,10 +14,11 @@ from typing import Any
 from glowplug.build.session import Session
 from glowplug.caches.table import environment
 from glowplug.core.compile_work import CompileWork, parse_events, summarize
-from glowplug.core.contract import environment_contract, scrub
+from glowplug.core.contract import environment_contract
 from glowplug.core.leaks import masked
 from glowplug.core.proof import Comparison, RunReport, comparison_from_json, run_report_from_json
-from glowplug.engine.local import Launch, last_lines, run
+from glowplug.engine.launch import Launch
+from glowplug.engine.log import last_lines
 from glowplug.errors import IntegrityError, ModelRunError
 from glowplug.report.console import Step
 from glowplug.workload.job import JobFolder, make_job
@@ -25,32 +26,23 @@ from glowplug.workload.job import JobFolder, make_job
 AGENT = Path(__file__).resolve().parent.parent / "agent"
 # Both hold a sitecustomize.py, and each hands over to the next.
 _SITES = ("probe", "start")
-_ROOT_ONLY_DATA = {"HF_HOME": ".cache/huggingface", "TORCH_HOME": ".cache/torch"}
+_OTHER_NAME = "glowplug-replay"
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where and as whom the model runs.
+class Conditions:
+    """What is special about one run.
 
     Attributes:
-        name: of the run: ``eager``, ``cold``, ``warm``.
-        cache_root: where its compile caches are.
-        cwd: its working directory.
-        prefix: words before the command that make it another user.
-        owner: who that is, as user and group id; ``None`` for the same user.
         extra_env: variables that only this run has.
-        reference: outputs to compare with.
-        behind_another_module: whether another module than the model's seems to have imported torch first.
+        reference: folder with outputs to compare with.
+        replay: whether it differs from the capture in all that a container's start may change: user, working directory,
+            HOME, and which module imported torch first.
     """
 
-    name: str
-    cache_root: Path
-    cwd: Path
-    prefix: tuple[str, ...] = ()
-    owner: tuple[int, int] | None = None
     extra_env: Mapping[str, str] = field(default_factory=dict)
     reference: Path | None = None
-    behind_another_module: bool = False
+    replay: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,57 +66,69 @@ class ModelRun:
     log: Path
 
 
-def run_model(session: Session, place: Place, step: Step) -> ModelRun:
-    """Run every input of the workload in a fresh process.
+def job_folder(session: Session, name: str) -> JobFolder:
+    """Make the folder of one run: ``eager``, ``cold``, ``warm``."""
+    folder = JobFolder(session.engine.workspace(session.work / name))
+    folder.path.mkdir(mode=0o755)
+    return folder
+
+
+def run_model(session: Session, folder: JobFolder, conditions: Conditions, step: Step) -> ModelRun:
+    """Run every input of the workload in a fresh process, with the caches that are in the folder.
 
     Raises:
         ModelRunError: the model raised, was killed, or took too long.
         EngineError: the interpreter cannot be started.
     """
-    folder = JobFolder(session.work / place.name, place.reference, place.behind_another_module)
-    _prepare(session, place, folder)
-    env = model_environment(session, place, folder)
-    runner = folder.path / "agent" / "runner.py"
-    argv = [*place.prefix, str(session.interpreter), str(runner), str(folder.job)]
-    launch = Launch(argv, place.cwd, env, folder.log, session.spec.run.timeout_s)
-    status = run(launch, _Ticker(folder, step))
+    _prepare(session, folder, conditions)
+    engine, seen = session.engine, folder.workspace.seen
+    env = model_environment(session, folder, conditions)
+    launch = Launch(
+        (engine.python, str(seen(folder.path / "agent" / "runner.py")), str(seen(folder.job))),
+        env,
+        folder.workspace,
+        folder.writable,
+        folder.log,
+        session.spec.run.timeout_s,
+        engine.stand_in(folder.workspace) if conditions.replay else None,
+        conditions.replay,
+        folder.watched,
+        folder.scratch,
+    )
+    status = engine.run(launch, _Ticker(folder, step))
     result = _read_result(folder)
     if status != 0 or not result.get("complete"):
-        raise _failure(session, place, folder, status, result)
+        raise _failure(session, folder, status, result)
     report = _report(result, read_compile_work(folder.events))
     comparisons = tuple(comparison_from_json(item) for item in result.get("comparisons", ()))
     return ModelRun(report, env, comparisons, result["torch"], folder.outputs, folder.log)
 
 
-def model_environment(session: Session, place: Place, folder: JobFolder) -> dict[str, str]:
-    """Compose the model's whole environment: what the command had, without secrets; the contract; the spec's words.
+def model_environment(session: Session, folder: JobFolder, conditions: Conditions) -> dict[str, str]:
+    """Compose the model's whole environment: what it would have anyway; the contract; the spec's words.
 
     Later sources win: the spec may overrule the contract, and nothing overrules where caches and events go.
     """
-    spec = session.spec.run
-    kept, _ = scrub(session.environ, spec.secrets)
-    for name, below_home in _ROOT_ONLY_DATA.items():
-        # Another HOME must not mean that weights are downloaded again.
-        data = Path(kept.get("HOME", "/nonexistent")) / below_home
-        if name not in kept and data.is_dir():
-            kept[name] = str(data)
+    spec, seen = session.spec.run, folder.workspace.seen
     wanted = {
-        **kept,
+        **session.engine.environ,
         **environment_contract(session.facts.target),
         **spec.environment,
         **{name: session.environ[name] for name in spec.secrets if name in session.environ},
-        **place.extra_env,
+        **conditions.extra_env,
     }
+    if conditions.replay:
+        wanted |= {"HOME": str(seen(folder.path / "home")), "USER": _OTHER_NAME, "LOGNAME": _OTHER_NAME}
     modules = [wanted["PYTHONPATH"]] if wanted.get("PYTHONPATH") else []
+    sites = [str(seen(folder.path / "agent" / name)) for name in _SITES]
     return {
         **wanted,
-        **environment(place.cache_root),
-        # Cog's server, and torch's workers, start whatever `python` means.
-        "PATH": f"{session.interpreter.parent}{os.pathsep}{wanted.get('PATH', os.defpath)}",
-        "TMPDIR": str(folder.path / "tmp"),
-        "PYTHONPATH": os.pathsep.join([*(str(folder.path / "agent" / name) for name in _SITES), *modules]),
+        **environment(seen(folder.caches)),
+        "PATH": session.engine.search_path(wanted.get("PATH", os.defpath)),
+        "TMPDIR": str(seen(folder.path / "tmp")),
+        "PYTHONPATH": os.pathsep.join([*sites, *modules]),
         "PYTHONUNBUFFERED": "1",
-        "GLOWPLUG_PROBE_DIR": str(folder.events),
+        "GLOWPLUG_PROBE_DIR": str(seen(folder.events)),
     }
 
 
@@ -134,17 +138,16 @@ def read_compile_work(events: Path) -> CompileWork:
     return summarize(parse_events(line for text in texts for line in text.splitlines()))
 
 
-def _prepare(session: Session, place: Place, folder: JobFolder) -> None:
-    folder.path.mkdir(mode=0o755, exist_ok=True)
+def _prepare(session: Session, folder: JobFolder, conditions: Conditions) -> None:
     shutil.copytree(AGENT, folder.path / "agent", ignore=shutil.ignore_patterns("__pycache__", "*.md"))
-    place.cache_root.mkdir(parents=True, exist_ok=True)
+    if conditions.reference is not None:
+        shutil.copytree(conditions.reference, folder.reference, copy_function=os.link)
     for path in folder.writable:
-        path.mkdir()
-        if place.owner is not None:
-            os.chown(path, *place.owner)
-    folder.job.write_text(json.dumps(make_job(session.spec, folder)), "utf-8")
+        path.mkdir(exist_ok=True)
+    job = make_job(session.spec, folder, behind_another_module=conditions.replay)
+    folder.job.write_text(json.dumps(job), "utf-8")
     for path in (folder.path, *folder.path.rglob("*")):
-        if path not in folder.writable:
+        if not any(path.is_relative_to(writable) for writable in folder.writable):
             path.chmod(0o755 if path.is_dir() else 0o644)  # whatever the umask: the other user reads this
 
 
@@ -184,15 +187,13 @@ def _report(result: Mapping[str, Any], work: CompileWork) -> RunReport:
         ) from error
 
 
-def _failure(
-    session: Session, place: Place, folder: JobFolder, status: int, result: Mapping[str, Any]
-) -> ModelRunError:
+def _failure(session: Session, folder: JobFolder, status: int, result: Mapping[str, Any]) -> ModelRunError:
     said = result.get("error") or f"its process ended with {_status_text(status)}"
     answered = len(result.get("inputs", ()))
     where = f"at inputs[{answered}]" if "ready_at_s" in result else "before it was ready"
     tail = last_lines(folder.log)
     log = f"\n{_indented(tail)}" if tail else ""
-    message = f"{session.shown_workload} failed in the {place.name} run {where}: {said}{log}"
+    message = f"{session.shown_workload} failed in the {folder.path.name} run {where}: {said}{log}"
     return ModelRunError(
         masked(message, session.secrets),
         hint="run it by itself first: it fails without glowplug's caches too, or tell us",

@@ -14,11 +14,11 @@ from glowplug.archive.layer_writer import PackedLayer
 from glowplug.archive.pack import pack
 from glowplug.archive.unpack import Layer, unpack
 from glowplug.build.capture import Capture, capture, require_caches_on, run_eager
+from glowplug.build.engines import local_engine
 from glowplug.build.prove import prove
 from glowplug.build.seal import Sealed, seal
 from glowplug.build.session import (
     Session,
-    find_interpreter,
     require_compiler,
     require_no_secret_in_spec,
     work_folder,
@@ -102,17 +102,15 @@ def build(request: BuildRequest, environ: Mapping[str, str], console: Console) -
         GlowplugError: one of its kinds, for whatever stopped it; then no tag was moved and no file is left.
     """
     loaded = load_spec(request.spec_path, environ, request.overrides)
-    interpreter = find_interpreter(loaded, environ)
-    facts = gather_facts(interpreter, request.target_overrides)
+    engine = local_engine(loaded, environ)
+    facts = gather_facts(Path(engine.python), request.target_overrides)
     if not facts.target.torch:
         raise EngineError(
-            f"{interpreter} has no torch",
+            f"{engine.python} has no torch",
             hint="activate the model's environment, or name its Python in run.interpreter",
         )
     with work_folder() as work:
-        session = Session(
-            loaded, facts, interpreter, environ, work, console, frozenset(request.target_overrides)
-        )
+        session = Session(loaded, facts, engine, environ, work, console, frozenset(request.target_overrides))
         console.line(f"{session.spec.model.name} {loaded.version} for {facts.target.gpu_type}")
         for note in facts.notes:
             console.warn(note)

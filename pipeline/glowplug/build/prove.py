@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 from glowplug.archive.layer_writer import PackedLayer
 from glowplug.archive.unpack import Layer, unpack
 from glowplug.build.capture import Capture
-from glowplug.build.model_run import ModelRun, Place, move_away, run_model
+from glowplug.build.model_run import Conditions, ModelRun, job_folder, move_away, run_model
 from glowplug.build.session import Session
 from glowplug.caches.table import relocation
 from glowplug.caches.walk import take_inventory
 from glowplug.core.proof import Demands, Proof, find_shortfalls
-from glowplug.engine.local import OTHER_UID, other_user
+from glowplug.workload.job import JobFolder
 
 
 def prove(
@@ -29,25 +26,10 @@ def prove(
     """
     with session.console.step("Prove: replay from the packed bytes in a fresh process") as step:
         move_away(captured.cache_root)
-        prefix, user = other_user(str(session.interpreter), session.model_folder)
-        owner = (OTHER_UID, OTHER_UID) if prefix else None
-        cache_root = session.work / "replay" / "elsewhere" / "caches"
-        _unpack(layers, cache_root, owner)
-        cwd = session.work / "replay" / "cwd"
-        _link_farm(session.model_folder, cwd, owner)
-        home = session.work / "warm" / "home"
-        place = Place(
-            "warm",
-            cache_root,
-            cwd,
-            tuple(prefix),
-            owner,
-            {"HOME": str(home), "USER": "glowplug-replay", "LOGNAME": "glowplug-replay"},
-            captured.run.outputs,
-            behind_another_module=True,
-        )
-        run = run_model(session, place, step)
-        new_entries = captured.inventory.difference(take_inventory(cache_root)).added
+        folder = job_folder(session, "warm")
+        _unpack(layers, folder)
+        run = run_model(session, folder, Conditions(reference=captured.run.outputs, replay=True), step)
+        new_entries = captured.inventory.difference(take_inventory(folder.caches)).added
         demands = Demands(session.spec.prove.max_compile_work, session.spec.prove.output_tolerance)
         proof = Proof(
             eager.report if eager else None,
@@ -56,11 +38,11 @@ def prove(
             run.comparisons,
             new_entries,
             {
-                "user": user,
+                "user": session.engine.other_user,
                 "path": "another path, the captured folder moved away",
                 "home": "empty",
                 "tmpdir": "empty",
-                "cwd": "another folder with links to the model's files",
+                "cwd": session.engine.other_folder,
                 "entry": "another module imported torch first",
             },
             find_shortfalls(run.report, run.comparisons, new_entries, demands),
@@ -72,17 +54,6 @@ def prove(
     return proof
 
 
-def _unpack(layers: tuple[PackedLayer, ...], cache_root: Path, owner: tuple[int, int] | None) -> None:
+def _unpack(layers: tuple[PackedLayer, ...], folder: JobFolder) -> None:
     content = [Layer(layer.descriptor, layer.path, layer.diff_id) for layer in layers]
-    unpack(content, cache_root, relocation=relocation(cache_root), owner=owner)
-
-
-def _link_farm(folder: Path, cwd: Path, owner: tuple[int, int] | None) -> None:
-    """Make another working directory in which the model finds its files by the same relative names."""
-    cwd.mkdir(parents=True)
-    for item in folder.iterdir():
-        # A compiled-bytecode folder is the interpreter's to write, and belongs to whoever ran it before.
-        if item.name != "__pycache__":
-            (cwd / item.name).symlink_to(item)
-    if owner is not None:
-        os.chown(cwd, *owner)
+    unpack(content, folder.caches, relocation=relocation(folder.workspace.seen(folder.caches)))

@@ -1,4 +1,4 @@
-"""One build's surroundings: the spec, the machine's facts, the interpreter and the folder that all its files are in."""
+"""One build's surroundings: the spec, the machine's facts, the engine and the folder that all its files are in."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from glowplug.core.oci import encode
 from glowplug.core.record import build_key
 from glowplug.core.reference import Reference
 from glowplug.core.spec import PythonWorkload, Spec, version_tag
-from glowplug.errors import EngineError, GlowplugError, ToolMissingError
+from glowplug.engine.launch import Engine
+from glowplug.errors import GlowplugError, ToolMissingError
 from glowplug.report.console import Console
 
 _PREFIX = "glowplug-build-"
@@ -34,7 +35,7 @@ class Session:
     Attributes:
         loaded: the spec, the version, and the folder that the spec's paths are relative to.
         facts: of this machine and the model's interpreter.
-        interpreter: the model's Python.
+        engine: where the model runs.
         environ: the environment that the command was started in.
         work: this build's own folder.
         console: where to say what happens.
@@ -43,7 +44,7 @@ class Session:
 
     loaded: LoadedSpec
     facts: Facts
-    interpreter: Path
+    engine: Engine
     environ: Mapping[str, str]
     work: Path
     console: Console
@@ -71,37 +72,10 @@ class Session:
         return find_secrets(self.environ, self.spec.run.secrets)
 
     @property
-    def model_folder(self) -> Path:
-        """Where the model runs when it is captured."""
-        workload = self.spec.run.workload
-        return (self.loaded.folder / workload.dir).resolve()
-
-    @property
     def shown_workload(self) -> str:
         """The workload in a word or two, for people."""
         workload = self.spec.run.workload
         return workload.target if isinstance(workload, PythonWorkload) else workload.ref
-
-
-def find_interpreter(loaded: LoadedSpec, environ: Mapping[str, str]) -> Path:
-    """Return the model's Python: the spec's, else the one that ``python`` or ``python3`` means.
-
-    Raises:
-        EngineError: there is none.
-    """
-    named = loaded.spec.run.interpreter
-    path = environ.get("PATH", os.defpath)
-    if named is not None:
-        # A bare name is looked up like a command; anything with a slash is relative to the spec.
-        found = shutil.which(str(loaded.folder / named) if "/" in named else named, path=path)
-        if found is None:
-            raise EngineError(f"run.interpreter: there is no executable {named}", hint="correct the spec")
-        return Path(found).absolute()  # PATH may hold relative folders, and the model runs elsewhere
-    for name in ("python", "python3"):
-        found = shutil.which(name, path=path)
-        if found:
-            return Path(found).absolute()
-    raise EngineError("no python on PATH to run the model with", hint="name it in run.interpreter")
 
 
 @contextmanager
@@ -193,13 +167,13 @@ def require_compiler(session: Session) -> None:
     Raises:
         ToolMissingError: there is none.
     """
-    environ = {**session.environ, **session.spec.run.environment}
+    environ = {**session.engine.environ, **session.spec.run.environment}
     if session.facts.target.device_kind == "cpu":
         wanted, names = "a C++ compiler", [environ.get("CXX", "g++")]
     else:
         wanted, names = "a C compiler", [environ["CC"]] if environ.get("CC") else ["gcc", "clang"]
-    path = f"{session.interpreter.parent}{os.pathsep}{environ.get('PATH', os.defpath)}"
-    if not any(shutil.which(name, path=path) for name in names):
+    path = session.engine.search_path(environ.get("PATH", os.defpath))
+    if session.engine.find_program(names, path) is None:
         raise ToolMissingError(
             f"torch.compile needs {wanted}, and '{' or '.join(names)}' is not on PATH",
             hint="apt-get install g++, or set CXX",

@@ -7,22 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
-
-@dataclass(frozen=True)
-class Workspace:
-    """A run's own folder.
-
-    Attributes:
-        here: where we read and write it.
-        seen_at: where the model's processes see it.
-    """
-
-    here: Path
-    seen_at: PurePosixPath
-
-    def seen(self, path: Path) -> PurePosixPath:
-        """Return how the model's processes call ``path``, which lies in this folder."""
-        return self.seen_at / path.relative_to(self.here)
+from glowplug.core.workspace import Workspace
 
 
 @dataclass(frozen=True)
@@ -55,10 +40,41 @@ class Launch:
 
 
 class Engine(Protocol):
-    """Where a model runs."""
+    """Where a model runs.
+
+    Attributes:
+        python: the model's Python, as the model's processes name it.
+        environ: what the model's processes have before anyone adds to it.
+        other_user: as whom ``Launch.as_other_user`` runs, in a few words.
+        other_folder: what ``stand_in`` makes, in a few words.
+    """
+
+    @property
+    def python(self) -> str: ...  # noqa: D102 - see above
+
+    @property
+    def environ(self) -> Mapping[str, str]: ...  # noqa: D102
+
+    @property
+    def other_user(self) -> str: ...  # noqa: D102
+
+    @property
+    def other_folder(self) -> str: ...  # noqa: D102
 
     def workspace(self, here: Path) -> Workspace:
         """Name the place where a run sees the folder ``here``; every call another one."""
+        ...
+
+    def search_path(self, wanted: str) -> str:
+        """Return the ``PATH`` on which ``python`` means the model's Python."""
+        ...
+
+    def find_program(self, names: Sequence[str], path: str) -> str | None:
+        """Return which of some programs is on a ``PATH``, the first one that is."""
+        ...
+
+    def stand_in(self, workspace: Workspace) -> PurePosixPath | None:
+        """Make another working directory in which the model finds its files; ``None`` where it has but one."""
         ...
 
     def run(self, launch: Launch, on_tick: Callable[[float], None]) -> int:

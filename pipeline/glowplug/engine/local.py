@@ -10,9 +10,12 @@ import subprocess
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from functools import cached_property
+from pathlib import Path, PurePath, PurePosixPath
+from typing import IO
 
+from glowplug.core.workspace import Workspace
+from glowplug.engine.launch import Launch
 from glowplug.errors import EngineError, ModelRunError
 
 # nobody, on every Linux distribution: a user who owns nothing.
@@ -22,69 +25,112 @@ _TERMINATION_S = 5.0
 # Names the run to which a process belongs, whatever session it made for itself.
 _MARK = "GLOWPLUG_RUN_ID"
 _MARK_ROUNDS = 10
-_TAIL_BYTES = 16 * 1024
 
 
-@dataclass(frozen=True)
-class Launch:
-    """One command to run.
+class LocalEngine:
+    """The machine that we are on, and an interpreter there.
 
     Attributes:
-        argv: the command; its first word is looked up on ``env``'s PATH.
-        cwd: its working directory.
-        env: its whole environment.
-        log: file that gets its stdout and stderr.
-        timeout_s: how long it may take.
+        python: the interpreter.
+        environ: what the model's processes have before anyone adds to it.
+        other_user: as whom ``Launch.as_other_user`` runs, in a few words.
+        other_folder: what ``stand_in`` makes, in a few words.
     """
 
-    argv: Sequence[str]
-    cwd: Path
-    env: Mapping[str, str]
-    log: Path
-    timeout_s: float
+    other_folder = "another folder with links to the model's files"
 
+    def __init__(self, interpreter: Path, folder: Path, environ: Mapping[str, str]) -> None:
+        """Name the interpreter, the model's own folder, and the environment that the model inherits."""
+        self.python = str(interpreter)
+        self.environ = environ
+        self._bin = str(interpreter.parent)
+        self._folder = folder
 
-def run(launch: Launch, on_tick: Callable[[float], None] = lambda _elapsed_s: None) -> int:
-    """Run a command to its end and return its exit status (negative: the signal that killed it).
+    @property
+    def other_user(self) -> str:
+        """See ``Engine``."""
+        return self._stranger[1]
 
-    Whatever the command started, and left running, is killed when this returns or is interrupted. ``on_tick`` is called some times a second with the elapsed seconds.
+    @cached_property
+    def _stranger(self) -> tuple[list[str], str]:
+        return other_user(self.python, self._folder)
 
-    Raises:
-        EngineError: the command cannot be started.
-        ModelRunError: it was still running after ``timeout_s``, and was stopped.
-    """
-    started = time.monotonic()
-    mark = uuid.uuid4().hex
-    with launch.log.open("wb") as log:
-        try:
-            process = subprocess.Popen(
-                list(launch.argv),
-                cwd=launch.cwd,
-                env={**launch.env, _MARK: mark},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
+    def workspace(self, here: Path) -> Workspace:
+        """See ``Engine.workspace``: the folder itself."""
+        return Workspace(here, PurePosixPath(here))
+
+    def search_path(self, wanted: str) -> str:
+        """See ``Engine.search_path``: Cog's server, and torch's workers, start whatever ``python`` means."""
+        return f"{self._bin}{os.pathsep}{wanted}"
+
+    def find_program(self, names: Sequence[str], path: str) -> str | None:
+        """See ``Engine.find_program``."""
+        return next((name for name in names if shutil.which(name, path=path)), None)
+
+    def stand_in(self, workspace: Workspace) -> PurePosixPath | None:
+        """See ``Engine.stand_in``: a folder of links."""
+        folder = workspace.here / "cwd"
+        folder.mkdir()
+        for item in self._folder.iterdir():
+            # A compiled-bytecode folder is the interpreter's to write, and belongs to whoever ran it before.
+            if item.name != "__pycache__":
+                (folder / item.name).symlink_to(item)
+        return PurePosixPath(folder)
+
+    def run(self, launch: Launch, on_tick: Callable[[float], None] = lambda _elapsed_s: None) -> int:
+        """See ``Engine.run``."""
+        prefix, _ = self._stranger if launch.as_other_user else ([], "")
+        if prefix:
+            for folder in launch.writable:
+                _give_away(folder)
+        started = time.monotonic()
+        mark = uuid.uuid4().hex
+        with launch.log.open("wb") as log:
+            process = _start(
+                [*prefix, *launch.argv], {**launch.env, _MARK: mark}, launch.cwd or self._folder, log
             )
-        except OSError as error:
-            raise EngineError(
-                f"cannot start {launch.argv[0]}: {error.strerror}", hint="check run.interpreter in the spec"
-            ) from error
-        try:
-            while process.poll() is None:
-                elapsed_s = time.monotonic() - started
-                if elapsed_s > launch.timeout_s:
-                    _stop(process)
-                    raise ModelRunError(
-                        f"the model did not finish within {launch.timeout_s:g} s",
-                        hint="raise run.timeout_s, or warm fewer inputs",
-                    )
-                on_tick(elapsed_s)
-                time.sleep(_POLL_S)
-            return process.returncode
-        finally:
-            _kill_session(process)
-            _kill_marked(mark)
+            try:
+                while process.poll() is None:
+                    elapsed_s = time.monotonic() - started
+                    if elapsed_s > launch.timeout_s:
+                        _stop(process)
+                        raise ModelRunError(
+                            f"the model did not finish within {launch.timeout_s:g} s",
+                            hint="raise run.timeout_s, or warm fewer inputs",
+                        )
+                    on_tick(elapsed_s)
+                    time.sleep(_POLL_S)
+                return process.returncode
+            finally:
+                _kill_session(process)
+                _kill_marked(mark)
+
+
+def _start(
+    argv: Sequence[str], env: Mapping[str, str], cwd: PurePath, log: IO[bytes]
+) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            list(argv),
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise EngineError(
+            f"cannot start {argv[0]}: {error.strerror}", hint="check run.interpreter in the spec"
+        ) from error
+
+
+def _give_away(folder: Path) -> None:
+    """Make a folder and all in it the other user's."""
+    os.chown(folder, OTHER_UID, OTHER_UID)
+    for path, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            os.chown(os.path.join(path, name), OTHER_UID, OTHER_UID, follow_symlinks=False)  # noqa: PTH118
 
 
 def other_user(interpreter: str, folder: Path) -> tuple[list[str], str]:
@@ -108,18 +154,6 @@ def other_user(interpreter: str, folder: Path) -> tuple[list[str], str]:
         if done.returncode == 0:
             return [*prefix, "--"], f"other user ({OTHER_UID})"
     return [], "same user (0); another one cannot read the model"
-
-
-def last_lines(log: Path, count: int = 15) -> str:
-    """Return the end of a log, for the sentence that says why a run failed."""
-    try:
-        with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
-            text = file.read(_TAIL_BYTES).decode(errors="replace")
-    except OSError:
-        return ""
-    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
-    return "\n".join(lines[-count:])
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

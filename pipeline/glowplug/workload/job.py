@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from glowplug.core.spec import CogWorkload, PythonWorkload, Spec
+from glowplug.core.workspace import Workspace
 
 # Repeating calls for a latency figure must not cost more GPU time than the capture itself.
 STEADY_BUDGET_S = 20.0
@@ -14,17 +15,14 @@ STEADY_BUDGET_S = 20.0
 
 @dataclass(frozen=True)
 class JobFolder:
-    """Where one run keeps its files.
+    """Where one run keeps its files: in a workspace, so that the model may see them elsewhere than we do."""
 
-    Attributes:
-        path: the folder; everything below it is the run's.
-        reference: outputs of an earlier run to compare with, ``None`` for the first.
-        behind_another_module: whether another module than the model's seems to have imported torch first.
-    """
+    workspace: Workspace
 
-    path: Path
-    reference: Path | None = None
-    behind_another_module: bool = False
+    @property
+    def path(self) -> Path:
+        """The folder; everything below it is the run's."""
+        return self.workspace.here
 
     @property
     def job(self) -> Path:
@@ -47,18 +45,45 @@ class JobFolder:
         return self.path / "events"
 
     @property
+    def caches(self) -> Path:
+        """The cache root."""
+        return self.path / "caches"
+
+    @property
+    def reference(self) -> Path:
+        """Outputs of an earlier run to compare with, if there is one."""
+        return self.path / "reference"
+
+    @property
     def log(self) -> Path:
         """Stdout and stderr of the model."""
         return self.path / "model.log"
 
     @property
+    def watched(self) -> tuple[Path, ...]:
+        """Folders that tell how far the run is."""
+        return self.result.parent, self.events
+
+    @property
+    def scratch(self) -> tuple[Path, ...]:
+        """Folders that are of no use after the run."""
+        return self.path / "tmp", self.path / "home"
+
+    @property
     def writable(self) -> tuple[Path, ...]:
         """Folders that the model's processes write to."""
-        return self.result.parent, self.outputs, self.events, self.path / "tmp", self.path / "home"
+        return *self.watched, self.outputs, self.caches, *self.scratch
 
 
-def make_job(spec: Spec, folder: JobFolder) -> dict[str, Any]:
-    """Return the job for one run of the spec's workload over all its inputs."""
+def make_job(spec: Spec, folder: JobFolder, *, behind_another_module: bool) -> dict[str, Any]:
+    """Return the job for one run of the spec's workload over all its inputs.
+
+    Args:
+        spec: the workload and its inputs.
+        folder: the run's.
+        behind_another_module: whether another module than the model's seems to have imported torch first.
+    """
+    seen = folder.workspace.seen
     return {
         "workload": _workload(spec.run.workload),
         "inputs": list(spec.run.inputs),
@@ -66,10 +91,10 @@ def make_job(spec: Spec, folder: JobFolder) -> dict[str, Any]:
         "steady_runs": spec.prove.steady_runs,
         "steady_budget_s": STEADY_BUDGET_S,
         "tolerance": spec.prove.output_tolerance,
-        "result": str(folder.result),
-        "outputs": str(folder.outputs),
-        "reference": str(folder.reference) if folder.reference else None,
-        "behind_another_module": folder.behind_another_module,
+        "result": str(seen(folder.result)),
+        "outputs": str(seen(folder.outputs)),
+        "reference": str(seen(folder.reference)) if folder.reference.exists() else None,
+        "behind_another_module": behind_another_module,
     }
 
 

@@ -94,14 +94,6 @@ def test_files_of_paths_are_rewritten_by_their_path_in_the_cache_root(tmp_path: 
     assert contents(tmp_path / "cache") == {"triton/a": b"CONTENT", "triton/b": b"content"}
 
 
-def test_everything_belongs_to_the_owner(tmp_path: Path, packed: tuple[PackedLayer, ...]) -> None:
-    owner = (12345, 23456) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
-    unpack(to_unpack(packed), tmp_path / "cache", owner=owner)
-    paths = [tmp_path / "cache", *(tmp_path / "cache").rglob("*")]
-    assert any(path.is_symlink() for path in paths)
-    assert {(path.lstat().st_uid, path.lstat().st_gid) for path in paths} == {owner}
-
-
 def test_an_empty_folder_is_replaced(tmp_path: Path, packed: tuple[PackedLayer, ...]) -> None:
     (tmp_path / "cache").mkdir()
     unpack(to_unpack(packed), tmp_path / "cache")

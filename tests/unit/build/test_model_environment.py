@@ -1,10 +1,11 @@
 import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from glowplug.build.model_run import Place, model_environment
+from glowplug.build.model_run import Conditions, model_environment
 from glowplug.core.spec import CogWorkload
 from glowplug.workload.job import JobFolder
 from unit.artifacts import RUN, make_session
@@ -15,8 +16,8 @@ from unit.samples import CPU
 def environment(tmp_path):
     def make(environ, run=RUN, **extra_env):
         session = make_session(tmp_path, CPU, {"PATH": "/usr/bin:/bin", **environ}, run)
-        place = Place("cold", tmp_path / "caches", tmp_path, extra_env=extra_env)
-        return model_environment(session, place, JobFolder(tmp_path / "cold"))
+        folder = JobFolder(session.engine.workspace(tmp_path / "cold"))
+        return model_environment(session, folder, Conditions(extra_env))
 
     return make
 
@@ -54,8 +55,8 @@ def test_nothing_overrules_where_caches_and_events_go(environment, tmp_path, nam
 def test_caches_and_events_have_folders_of_their_own(environment, tmp_path):
     made = environment({})
     assert {name: str(Path(made[name]).relative_to(tmp_path)) for name in NAMES} == {
-        "TORCHINDUCTOR_CACHE_DIR": "caches/inductor",
-        "TRITON_CACHE_DIR": "caches/triton",
+        "TORCHINDUCTOR_CACHE_DIR": "cold/caches/inductor",
+        "TRITON_CACHE_DIR": "cold/caches/triton",
         "TMPDIR": "cold/tmp",
         "GLOWPLUG_PROBE_DIR": "cold/events",
     }
@@ -77,9 +78,10 @@ def test_other_places_of_caches_are_dropped(environment):
 
 
 def test_python_means_the_model_s_interpreter(environment):
-    assert environment({})["PATH"] == "/usr/bin:/usr/bin:/bin"
-    assert environment({}, replace(RUN, env={"PATH": "/opt/bin"}))["PATH"] == "/usr/bin:/opt/bin"
-    assert environment({}, RUN, PATH="/opt/bin")["PATH"] == "/usr/bin:/opt/bin"
+    first = Path(sys.executable).parent
+    assert environment({})["PATH"] == f"{first}:/usr/bin:/bin"
+    assert environment({}, replace(RUN, env={"PATH": "/opt/bin"}))["PATH"] == f"{first}:/opt/bin"
+    assert environment({}, RUN, PATH="/opt/bin")["PATH"] == f"{first}:/opt/bin"
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 import glowplug
-from glowplug.build.session import find_interpreter, require_compiler, work_folder
+from glowplug.build.engines import find_interpreter
+from glowplug.build.session import require_compiler, work_folder
 from glowplug.core.spec import CogWorkload, RunSpec
+from glowplug.engine.local import LocalEngine
 from glowplug.errors import EngineError, GlowplugError, ToolMissingError
 from unit.artifacts import RUN, make_session
 from unit.samples import CPU, H100
@@ -80,9 +82,9 @@ def test_no_python_at_all(tmp_path):
 def test_where_things_go(tmp_path):
     session = make_session(tmp_path, H100)
     assert str(session.reference) == f"oci:{tmp_path}/layout:v3-h100-80gb-hbm3-sm90"
-    assert (session.model_folder, session.shown_workload) == (tmp_path, "model:warm")
+    assert session.shown_workload == "model:warm"
     cog = make_session(tmp_path, run=RunSpec(CogWorkload("sub", "predict.py:Predictor")))
-    assert (cog.model_folder, cog.shown_workload) == (tmp_path / "sub", "predict.py:Predictor")
+    assert cog.shown_workload == "predict.py:Predictor"
     assert session.key != cog.key != make_session(tmp_path, CPU).key
 
 
@@ -183,7 +185,8 @@ def test_the_compiler_that_torch_will_call_is_there(tmp_path, program, target, e
     for name in programs:
         program(f"bin/{name}")
     path = {"PATH": str(tmp_path / "bin")}
-    session = replace(make_session(tmp_path, target, environ | path), interpreter=Path("/absent/python"))
+    made = make_session(tmp_path, target, environ | path)
+    session = replace(made, engine=LocalEngine(Path("/absent/python"), tmp_path, environ | path))
     require_compiler(session)
     for name in programs:
         (tmp_path / "bin" / name).unlink()

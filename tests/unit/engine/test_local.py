@@ -2,24 +2,37 @@ import os
 import signal
 import sys
 import time
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 
+from glowplug.core.workspace import Workspace
 from glowplug.engine import local
-from glowplug.engine.local import OTHER_UID, Launch, last_lines, other_user, run
+from glowplug.engine.launch import Launch
+from glowplug.engine.local import OTHER_UID, LocalEngine, other_user
+from glowplug.engine.log import last_lines
 from glowplug.errors import EngineError, ModelRunError
 
 AS_ROOT = os.geteuid() == 0
 
 
+def make_launch(argv, folder, env, timeout_s=20.0, *, other=False):
+    workspace, given = Workspace(folder, PurePosixPath(folder)), folder / "given"
+    given.mkdir()
+    return Launch(argv, env, workspace, (given,), folder / "log", timeout_s, as_other_user=other)
+
+
 @pytest.fixture
 def launch(tmp_path):
-    def make(code, *, prefix=(), timeout_s=20.0, **env):
-        argv = [*prefix, sys.executable, "-c", code]
-        return Launch(argv, tmp_path, {"PATH": os.environ["PATH"], **env}, tmp_path / "log", timeout_s)
+    def make(code, *, other=False, timeout_s=20.0, **env):
+        env = {"PATH": os.environ["PATH"], **env}
+        return make_launch([sys.executable, "-c", code], tmp_path, env, timeout_s, other=other)
 
     return make
+
+
+def run(launch, *on_tick):
+    return LocalEngine(Path(sys.executable), launch.workspace.here, {}).run(launch, *on_tick)
 
 
 def is_alive(pid):
@@ -68,20 +81,20 @@ def test_the_log_has_both_outputs_in_order(launch):
 def test_a_command_is_looked_up_on_its_own_path(tmp_path):
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "tool").symlink_to("/bin/true")
-    asked = Launch(["tool"], tmp_path, {"PATH": str(tmp_path / "bin")}, tmp_path / "log", 60)
+    asked = make_launch(["tool"], tmp_path, {"PATH": str(tmp_path / "bin")})
     assert run(asked) == 0
 
 
 @pytest.mark.parametrize("command", ["/absent/python", "absent-command"])
 def test_a_command_that_cannot_be_started(tmp_path, command):
-    asked = Launch([command], tmp_path, {"PATH": "/bin"}, tmp_path / "log", 60)
+    asked = make_launch([command], tmp_path, {"PATH": "/bin"})
     with pytest.raises(EngineError, match=f"cannot start {command}: No such file"):
         run(asked)
 
 
 def test_a_file_that_is_no_program(tmp_path):
     (tmp_path / "file").write_text("")
-    asked = Launch([str(tmp_path / "file")], tmp_path, {}, tmp_path / "log", 60)
+    asked = make_launch([str(tmp_path / "file")], tmp_path, {})
     with pytest.raises(EngineError, match="Permission denied"):
         run(asked)
 
@@ -182,8 +195,6 @@ def test_the_other_user_reads_the_model_and_writes_only_what_is_given(launch, tm
     assert said == f"other user ({OTHER_UID})"
     (tmp_path / "secret-to-others").write_text("read")
     (tmp_path / "secret-to-others").chmod(0o600)
-    (tmp_path / "given").mkdir()
-    os.chown(tmp_path / "given", OTHER_UID, OTHER_UID)
     asked = launch(
         "import os\n"
         "print(os.getuid(), os.geteuid(), os.getgid(), open('secret-to-others').read())\n"
@@ -199,7 +210,7 @@ def test_the_other_user_reads_the_model_and_writes_only_what_is_given(launch, tm
         "    print('became root')\n"
         "except PermissionError:\n"
         "    print('stays')\n",
-        prefix=prefix,
+        other=True,
     )
     assert run(asked) == 0, asked.log.read_text()
     *lines, last = asked.log.read_text().splitlines()
@@ -209,8 +220,7 @@ def test_the_other_user_reads_the_model_and_writes_only_what_is_given(launch, tm
 
 
 def test_what_another_user_started_is_stopped_too(launch, tmp_path):
-    prefix, _ = other_user(sys.executable, tmp_path)
-    asked = launch(FAMILY, prefix=prefix)
+    asked = launch(FAMILY, other=True)
     assert run(asked) == 0
     wait_for(lambda: not any(map(is_alive, family(asked))))
 

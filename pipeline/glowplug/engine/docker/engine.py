@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from glowplug.core.image_spec import ImageSpec
+from glowplug.core.workspace import Workspace
 from glowplug.engine.docker.archives import Access
 from glowplug.engine.docker.client import Client, connect
 from glowplug.engine.docker.containers import (
@@ -22,7 +23,8 @@ from glowplug.engine.docker.explanations import explain_exit
 from glowplug.engine.docker.image import Image, owner_ids
 from glowplug.engine.docker.owners import LABEL_OWNER, engine_time, is_left_over, labels, this_process
 from glowplug.engine.docker.preflight import find_image, require_room
-from glowplug.engine.launch import Launch, Workspace
+from glowplug.engine.launch import Launch
+from glowplug.engine.log import tail
 from glowplug.errors import EngineError, ModelRunError
 
 # nobody, on every Linux distribution: a user who owns nothing.
@@ -33,7 +35,6 @@ _REFRESH_S = 2.0
 _TERMINATION_S = 5
 # Exit statuses that a container's init makes of signals.
 _SIGNALLED = range(129, 129 + 64)
-_TAIL_BYTES = 16 * 1024
 
 
 class DockerEngine:
@@ -88,7 +89,7 @@ class DockerEngine:
                 hint="raise run.timeout_s, or warm fewer inputs",
             )
         error = explain_exit(
-            self.image.reference, state.exit_code, _tail(launch.log), out_of_memory=state.out_of_memory
+            self.image.reference, state.exit_code, tail(launch.log), out_of_memory=state.out_of_memory
         )
         if error is not None:
             raise error
@@ -169,12 +170,6 @@ def _await_end(container: Container, launch: Launch, on_tick: Callable[[float], 
         on_tick(elapsed_s)
         time.sleep(_POLL_S)
     return True
-
-
-def _tail(log: Path) -> str:
-    with log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
-        return file.read().decode(errors="replace")
 
 
 def _notes(image: Image, spec: ImageSpec) -> tuple[str, ...]:
