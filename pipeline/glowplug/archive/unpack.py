@@ -9,10 +9,11 @@ What makes that safe (docs/explanation/threat-model.md):
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor, as_completed, wait
 from pathlib import Path
-from threading import Event, Semaphore
+from threading import Event, Semaphore, Thread
 from typing import IO, NamedTuple
 
 from glowplug.archive.blob import opened
@@ -131,16 +132,38 @@ class _AbandonedError(Exception):
 
 
 def _read_all(layers: tuple[Layer, ...], reading: _Reading) -> None:
-    pool = ThreadPoolExecutor(_ARRIVING, thread_name_prefix="unpack")
-    jobs = [pool.submit(reading.read, layer) for layer in layers]
+    """Read every layer, or raise the first error of any. Plain threads: importing concurrent.futures takes 6 ms."""
+    waiting, errors = deque(layers), list[BaseException]()
+
+    def work() -> None:
+        try:
+            while (layer := _next(waiting)) is not None:
+                reading.read(layer)
+        except BaseException as error:  # noqa: BLE001 - raised below
+            errors.append(error)
+            waiting.clear()
+            reading.abandoned.set()
+
+    threads = [Thread(target=work, name="unpack", daemon=True) for _ in layers[:_ARRIVING]]
     try:
-        for job in as_completed(jobs):
-            job.result()
-    except BaseException as error:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    except BaseException:
+        waiting.clear()
         reading.abandoned.set()
-        pool.shutdown(wait=False, cancel_futures=True)
-        # The others end with their next bytes; an interrupt does not wait until a silent registry sends some.
-        started = [job for job in jobs if not job.cancelled()]
-        wait(started, _INTERRUPT_S if isinstance(error, KeyboardInterrupt) else None)
+        # They end with their next bytes; an interrupt does not wait until a silent registry sends some.
+        give_up = time.monotonic() + _INTERRUPT_S
+        for thread in filter(Thread.is_alive, threads):
+            thread.join(max(0.0, give_up - time.monotonic()))
         raise
-    pool.shutdown()
+    if errors:
+        raise errors[0]
+
+
+def _next(waiting: deque[Layer]) -> Layer | None:
+    try:
+        return waiting.popleft()
+    except IndexError:
+        return None

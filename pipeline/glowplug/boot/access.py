@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from threading import Lock
 from typing import IO, NamedTuple
 
 from glowplug.boot.store import Store
@@ -49,20 +50,27 @@ def open_repository(repository: Repository, access: Access, note: Callable[[str]
             yield source
         return
     writable = access.store.prepare()
-    with open_source(repository, access.registry, note) as remote:
+    with ExitStack() as opened:
+
+        def remote() -> Source:
+            return opened.enter_context(open_source(repository, access.registry, note))
+
         yield StoredSource(repository, access, remote, note=note, writable=writable)
     if writable:
         access.store.collect()
 
 
 class StoredSource:
-    """A ``Source`` that asks the store before the registry, and keeps there what the registry gave."""
+    """A ``Source`` that asks the store before the registry, and keeps there what the registry gave.
+
+    Until it has something to ask for, no registry is opened: a start from a warm store does not wait for the imports.
+    """
 
     def __init__(
         self,
         repository: Repository,
         access: Access,
-        remote: Source,
+        remote: Callable[[], Source],
         *,
         note: Callable[[str], None],
         writable: bool,
@@ -71,7 +79,9 @@ class StoredSource:
         self._repository = repository
         self._store = access.store
         self._offline = access.offline
-        self._remote = remote
+        self._open_remote = remote
+        self._opened_remote: Source | None = None
+        self._opening = Lock()
         self._note = note
         self._writable = writable
 
@@ -113,6 +123,12 @@ class StoredSource:
         """See ``Source.tags``."""
         self._require_online("its tags")
         return self._remote.tags()
+
+    @property
+    def _remote(self) -> Source:
+        with self._opening:
+            self._opened_remote = self._opened_remote or self._open_remote()
+            return self._opened_remote
 
     def _keep_blob(self, digest: str, file: IO[bytes]) -> None:
         file.seek(0)

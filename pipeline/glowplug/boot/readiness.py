@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import json
-import socket
 from typing import NamedTuple
 
 from glowplug.errors import UsageError
@@ -87,6 +86,8 @@ def ask(readiness: Readiness, up_s: float) -> State:
 
 
 def _ask_tcp(address: tuple[str, int]) -> State:
+    import socket  # noqa: PLC0415 - as below
+
     try:
         socket.create_connection(address, _ANSWER_TIMEOUT_S).close()
     except OSError:

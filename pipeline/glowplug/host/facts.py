@@ -9,10 +9,8 @@ from pathlib import Path
 from glowplug.core.facts import Facts
 from glowplug.core.target import FIELD_NAMES, Target
 from glowplug.errors import UsageError
-from glowplug.host.amd import read_amd
 from glowplug.host.cpu import Cpu, read_cpu
 from glowplug.host.gpu import Gpus
-from glowplug.host.nvidia import read_nvidia
 from glowplug.host.python_env import PythonEnv, read_python_env
 
 
@@ -70,9 +68,14 @@ def _notes(gpus: Gpus) -> tuple[str, ...]:
 
 def _visible_gpus(env: PythonEnv) -> Gpus:
     # A torch that was built for the CPU does not see the GPU next to it, and a CUDA torch no AMD one.
+    # Only one of the two is ever needed, and a start waits for imports.
     if env.cuda:
+        from glowplug.host.nvidia import read_nvidia  # noqa: PLC0415
+
         return read_nvidia(os.environ)
     if env.hip:
+        from glowplug.host.amd import read_amd  # noqa: PLC0415
+
         return read_amd(os.environ)
     return Gpus()
 

@@ -11,7 +11,6 @@ import collections
 import errno
 import fcntl
 import os
-import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -215,7 +214,7 @@ class Layout:
 @contextmanager
 def _replacing(path: Path) -> Iterator[IO[bytes]]:
     """Write a file that appears at ``path`` complete, on disk, or not at all."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     try:
         with temporary.open("xb") as file:
             yield file

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from glowplug.errors import UsageError
-from glowplug.host import facts
+from glowplug.host import amd, facts, nvidia
 from glowplug.host.cpu import Cpu
 from glowplug.host.facts import combine, gather_facts
 from glowplug.host.gpu import Gpu, Gpus
@@ -61,8 +61,8 @@ def test_an_amd_target():
 def test_a_gpu_counts_only_for_the_torch_that_was_built_for_it(monkeypatch, python, kind):
     monkeypatch.setattr(facts, "read_python_env", lambda interpreter: python)
     monkeypatch.setattr(facts, "read_cpu", lambda machine: CPU)
-    monkeypatch.setattr(facts, "read_nvidia", lambda environ: Gpus((H100,)))
-    monkeypatch.setattr(facts, "read_amd", lambda environ: Gpus((MI300X,)))
+    monkeypatch.setattr(nvidia, "read_nvidia", lambda environ: Gpus((H100,)))
+    monkeypatch.setattr(amd, "read_amd", lambda environ: Gpus((MI300X,)))
     target = gather_facts().target
     assert target.device_kind == kind
     assert target.device_arch == {"cuda": "sm_90", "rocm": "gfx942", "cpu": "avx512_vnni"}[kind]
