@@ -124,6 +124,10 @@ class StoredSource:
         self._require_online("its tags")
         return self._remote.tags()
 
+    def referrers(self, subject: str, artifact_type: str) -> tuple[Descriptor, ...] | None:
+        """See ``Source.referrers``. Offline there is only what a tag once meant."""
+        return None if self._offline else self._remote.referrers(subject, artifact_type)
+
     @property
     def _remote(self) -> Source:
         with self._opening:

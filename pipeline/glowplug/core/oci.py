@@ -22,6 +22,15 @@ CONFIG_TYPE = "application/vnd.oci.image.config.v1+json"
 LAYER_TYPE = "application/vnd.oci.image.layer.v1.tar+gzip"
 CACHE_INDEX_TYPE = "application/vnd.glowplug.index.v1+json"
 
+# Docker's own formats, which images of models may still be in; the documents hold the same properties.
+DOCKER_MANIFEST_TYPE = "application/vnd.docker.distribution.manifest.v2+json"
+DOCKER_INDEX_TYPE = "application/vnd.docker.distribution.manifest.list.v2+json"
+DOCKER_CONFIG_TYPE = "application/vnd.docker.container.image.v1+json"
+
+MANIFEST_TYPES = (MANIFEST_TYPE, DOCKER_MANIFEST_TYPE)
+INDEX_TYPES = (INDEX_TYPE, DOCKER_INDEX_TYPE)
+CONFIG_TYPES = (CONFIG_TYPE, DOCKER_CONFIG_TYPE)
+
 # A manifest is a handful of descriptors; registries refuse more than 4 MiB (distribution-spec, "Pushing Manifests").
 MAX_DOCUMENT_BYTES = 4 * 1024 * 1024
 
@@ -64,13 +73,17 @@ class Platform(NamedTuple):
 
 
 class Descriptor(NamedTuple):
-    """A typed pointer to content: media type, digest, size in bytes (image-spec, "Content Descriptors")."""
+    """A typed pointer to content: media type, digest, size in bytes (image-spec, "Content Descriptors").
+
+    ``artifact_type`` is what an artifact's own manifest says that it is; empty for an image.
+    """
 
     media_type: str
     digest: str
     size_bytes: int
     annotations: Mapping[str, str] = MappingProxyType({})
     platform: Platform | None = None
+    artifact_type: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the image-spec object."""
@@ -79,6 +92,8 @@ class Descriptor(NamedTuple):
             out["annotations"] = dict(self.annotations)
         if self.platform:
             out["platform"] = self.platform.to_json()
+        if self.artifact_type:
+            out["artifactType"] = self.artifact_type
         return out
 
 
@@ -143,12 +158,12 @@ class Index(NamedTuple):
 
 
 def parse_manifest(document: Document) -> Manifest:
-    """Read an image manifest.
+    """Read an image manifest, in OCI's or in Docker's format.
 
     Raises:
         IntegrityError: the bytes are no image manifest.
     """
-    body = _load(document, MANIFEST_TYPE)
+    body = _load(document, MANIFEST_TYPES)
     layers = body.get("layers")
     if not isinstance(layers, list):
         raise IntegrityError(f"manifest {document.digest} lists no layers")
@@ -160,12 +175,12 @@ def parse_manifest(document: Document) -> Manifest:
 
 
 def parse_index(document: Document) -> Index:
-    """Read an image index.
+    """Read an image index, or Docker's manifest list.
 
     Raises:
         IntegrityError: the bytes are no image index.
     """
-    body = _load(document, INDEX_TYPE)
+    body = _load(document, INDEX_TYPES)
     entries = body.get("manifests")
     if not isinstance(entries, list):
         raise IntegrityError(f"index {document.digest} lists no manifests")
@@ -188,7 +203,15 @@ def parse_descriptor(value: Any, where: str) -> Descriptor:
         raise IntegrityError(f"{where} holds a descriptor without a media type or a sha256 digest")
     if not isinstance(size, int) or isinstance(size, bool) or size < 0:
         raise IntegrityError(f"{where} holds a descriptor without a size ({digest})")
-    return Descriptor(media_type, digest, size, _strings(value.get("annotations")), _platform(value))
+    artifact_type = value.get("artifactType")
+    return Descriptor(
+        media_type,
+        digest,
+        size,
+        _strings(value.get("annotations")),
+        _platform(value),
+        artifact_type if isinstance(artifact_type, str) else "",
+    )
 
 
 def _platform(value: Mapping[str, Any]) -> Platform | None:
@@ -200,7 +223,7 @@ def _platform(value: Mapping[str, Any]) -> Platform | None:
     )
 
 
-def _load(document: Document, expected_type: str) -> dict[str, Any]:
+def _load(document: Document, expected_types: tuple[str, ...]) -> dict[str, Any]:
     if len(document.raw) > MAX_DOCUMENT_BYTES:
         raise IntegrityError(f"{document.digest} is larger than any manifest may be (4 MiB)")
     try:
@@ -209,8 +232,9 @@ def _load(document: Document, expected_type: str) -> dict[str, Any]:
         raise IntegrityError(f"{document.digest} is not JSON") from error
     if not isinstance(body, dict) or body.get("schemaVersion") != 2:
         raise IntegrityError(f"{document.digest} is not an OCI document (schemaVersion 2)")
-    if body.get("mediaType", expected_type) != expected_type:
-        raise IntegrityError(f"{document.digest} says it is {body['mediaType']}, not {expected_type}")
+    expected = document.media_type if document.media_type in expected_types else expected_types[0]
+    if body.get("mediaType", expected) != expected:
+        raise IntegrityError(f"{document.digest} says it is {body['mediaType']}, not {expected}")
     return body
 
 

@@ -106,6 +106,22 @@ def parse_reference(text: str) -> Reference:
     return Reference(repository, tag, digest)
 
 
+def parse_image_reference(text: str) -> Reference:
+    """Read the name of an image as ``docker run`` takes it: ``flux`` is ``docker.io/library/flux:latest``.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    first, slash, _ = text.partition("/")
+    if not text.startswith(_LAYOUT_PREFIX):
+        if not slash:
+            text = f"docker.io/library/{text}"
+        elif not ("." in first or ":" in first or first == "localhost"):
+            text = f"docker.io/{text}"
+    repository, tag, digest = _split(text)
+    return Reference(repository, tag if tag or digest else "latest", digest)
+
+
 def _split(text: str) -> tuple[Repository, str | None, str | None]:
     rest, _, digest = text.rpartition("@") if "@sha256:" in text else (text, "", "")
     if digest and not is_digest(digest):

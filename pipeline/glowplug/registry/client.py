@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import IO, TYPE_CHECKING
 
 from glowplug.core.integrity import fill
-from glowplug.core.oci import INDEX_TYPE, MANIFEST_TYPE, Descriptor, Document
+from glowplug.core.oci import INDEX_TYPES, MANIFEST_TYPES, Descriptor, Document
 from glowplug.core.reference import RegistryRepository, is_digest, is_tag
 from glowplug.errors import IntegrityError, NotFoundError, UnavailableError
 from glowplug.registry.authorizer import Authorizer
@@ -22,6 +21,7 @@ from glowplug.registry.replies import (
     Reply,
     failure,
     json_object,
+    next_page,
     not_a_registry,
 )
 from glowplug.registry.retry import TransientError, retried, wait
@@ -31,13 +31,7 @@ from glowplug.registry.transport import Transport, discard, follow, origin_of
 if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse
 
-# The image that a cache is linked to may still be in Docker's own format.
-DOCUMENT_TYPES = (
-    MANIFEST_TYPE,
-    INDEX_TYPE,
-    "application/vnd.docker.distribution.manifest.v2+json",
-    "application/vnd.docker.distribution.manifest.list.v2+json",
-)
+DOCUMENT_TYPES = (*MANIFEST_TYPES, *INDEX_TYPES)
 
 _HUB_ALIASES = ("docker.io", "index.docker.io")
 _HUB_API = "registry-1.docker.io"
@@ -108,11 +102,17 @@ class RegistrySource:
             if not isinstance(tags, list) or not all(isinstance(tag, str) and is_tag(tag) for tag in tags):
                 raise not_a_registry(reply, action)
             found.update(tags)
-            following = _next_page(reply.headers.get("Link", ""))
+            following = next_page(reply)
             if not following:
                 return sorted(found)
             url = follow(url, following)
         raise UnavailableError(f"cannot {action}: the list has no end")
+
+    def referrers(self, subject: str, artifact_type: str) -> tuple[Descriptor, ...] | None:
+        """See ``Source.referrers``."""
+        from glowplug.registry.referrers import ask_registry  # noqa: PLC0415 (few ask this)
+
+        return ask_registry(self, subject, artifact_type)
 
     def request(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | Iterable[bytes] | None = None
@@ -230,9 +230,3 @@ def _challenge_in(response: BaseHTTPResponse) -> str | None:
         return None
     discard(response)
     return response.headers.get("WWW-Authenticate", "")
-
-
-def _next_page(link: str) -> str:
-    """Return the target of ``Link: <target>; rel="next"`` (RFC 8288), which may be relative."""
-    match = re.search(r'<([^>]*)>\s*;[^,]*rel="?next"?', link)
-    return match[1] if match else ""

@@ -102,6 +102,9 @@ class Layout:
         """See ``Source.tags``."""
         return sorted({tag for entry in self._index()["manifests"] if (tag := _tag_of(entry))})
 
+    def referrers(self, subject: str, artifact_type: str) -> None:
+        """See ``Source.referrers``: a folder lists nothing by itself."""
+
     def check_push(self) -> None:
         """See ``Sink.check_push``: creates the folder and writes into it."""
         self._create()

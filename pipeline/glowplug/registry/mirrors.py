@@ -147,6 +147,10 @@ class MirroredSource:
         """See ``Source.tags``. A mirror knows only those that someone asked it for."""
         return self._origin.tags()
 
+    def referrers(self, subject: str, artifact_type: str) -> tuple[Descriptor, ...] | None:
+        """See ``Source.referrers``. A mirror of content holds none of what was attached later."""
+        return self._origin.referrers(subject, artifact_type)
+
     @contextmanager
     def _leaving_out(self, mirror: RegistrySource) -> Iterator[None]:
         """Go on without a mirror when it fails, and say so once."""

@@ -47,6 +47,10 @@ class RegistryWriter:
         """See ``Source.tags``."""
         return self._source.tags()
 
+    def referrers(self, subject: str, artifact_type: str) -> tuple[Descriptor, ...] | None:
+        """See ``Source.referrers``."""
+        return self._source.referrers(subject, artifact_type)
+
     def check_push(self) -> None:
         """See ``Sink.check_push``: starts an upload, which needs the right to push, and gives it up."""
         location = self._retried(lambda: self._start_upload(f"push to {self._repository}"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -63,6 +64,12 @@ def json_object(reply: Reply, action: str) -> dict[str, object]:
     if not isinstance(value, dict):
         raise not_a_registry(reply, action)
     return value
+
+
+def next_page(reply: Reply) -> str:
+    """Return the target of ``Link: <target>; rel="next"`` (RFC 8288), which may be relative; empty on the last page."""
+    match = re.search(r'<([^>]*)>\s*;[^,]*rel="?next"?', reply.headers.get("Link", ""))
+    return match[1] if match else ""
 
 
 def not_a_registry(reply: Reply, action: str) -> UnavailableError:

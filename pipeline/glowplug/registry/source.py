@@ -57,6 +57,16 @@ class Source(Protocol):
         """
         ...
 
+    def referrers(self, subject: str, artifact_type: str) -> tuple[Descriptor, ...] | None:
+        """Return what the repository itself lists as referring to a digest; ``None`` when it keeps no such list.
+
+        It may list other types too. ``referrers.find_referrers`` also looks where clients keep the list themselves.
+
+        Raises:
+            DeniedError, UnavailableError, IntegrityError: the repository cannot be read, or answers nonsense.
+        """
+        ...
+
 
 def read_blob(source: Source, descriptor: Descriptor) -> bytes:
     """Return a small blob.
