@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The Debian packages that the tests need: a real registry, independent readers of images, a compiler.
+# The Debian packages that the tests need: a real registry, a real container engine, independent readers of images, a compiler.
 set -euo pipefail
 
 declare -A package_of=(
@@ -10,6 +10,8 @@ declare -A package_of=(
   [buildah]=buildah
   [g++]=g++
   [git]=git
+  [dockerd]=docker.io
+  [tini]=tini
   [setpriv]=util-linux
   [unshare]=util-linux
 )

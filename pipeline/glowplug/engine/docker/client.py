@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from glowplug.engine.docker.explanations import Refusal, explain, explain_unreachable
@@ -28,6 +28,14 @@ class Client:
         self.api = api
         self.host = host
         self.architecture = architecture
+
+    def remove_container(self, name: str) -> None:
+        """Kill and remove a container and its anonymous volumes; one that is gone, or an engine that is, is no error."""
+        import docker.errors  # noqa: PLC0415
+        import requests  # noqa: PLC0415
+
+        with suppress(docker.errors.APIError, requests.RequestException):
+            self.api.remove_container(name, v=True, force=True)
 
     @contextmanager
     def asking(self, doing: str, image: str, *, pulling: bool = False) -> Iterator[None]:

@@ -5,21 +5,24 @@ from __future__ import annotations
 import contextlib
 import shutil
 import threading
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from glowplug.core.image import ModelImage
 from glowplug.core.image_spec import ImageSpec
 from glowplug.engine.docker.archives import Access, pack_folder, read_file, unpack_folder
 from glowplug.engine.docker.client import Client
 from glowplug.engine.docker.gpus import device_requests
-from glowplug.engine.docker.image import Image
 
 _RUNNING = ("running", "paused", "restarting")
 _LOG_END_TIMEOUT_S = 20.0
 _RECONNECT_S = 0.5
 _RESET_ENTRYPOINT = [""]
+# Bits of Go's os.FileMode, in which the engine tells what a path is.
+_FOLDER, _LINK, _EXECUTABLE = 1 << 31, 1 << 27, 0o111
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class State:
     out_of_memory: bool
 
 
-def container_config(image: Image, spec: ImageSpec, folder: Path, command: Command) -> dict[str, Any]:
+def container_config(image: ModelImage, spec: ImageSpec, folder: Path, command: Command) -> dict[str, Any]:
     """Return the body of the request that makes a container (Docker Engine API, ContainerCreate).
 
     Args:
@@ -101,38 +104,44 @@ def container_config(image: Image, spec: ImageSpec, folder: Path, command: Comma
 
 
 @contextlib.contextmanager
-def made_container(client: Client, image: Image, name: str, config: Mapping[str, Any]) -> Iterator[Container]:
+def made_container(client: Client, image: ModelImage, config: Mapping[str, Any]) -> Iterator[Container]:
     """Make a container that is gone afterwards, however the body ends.
 
     Raises:
         EngineError: the engine refuses.
     """
+    name = f"glowplug-{uuid.uuid4().hex[:12]}"
     try:
         with client.asking("make a container", image.reference):
             client.api.create_container_from_config(config, name)
         yield Container(client, image, name)
     finally:
         # By name, which is known even when the request was interrupted.
-        remove(client, name)
-
-
-def remove(client: Client, name: str) -> None:
-    """Kill and remove a container and its anonymous volumes; one that is gone, or an engine that is, is no error."""
-    import docker.errors  # noqa: PLC0415
-    import requests  # noqa: PLC0415
-
-    with contextlib.suppress(docker.errors.APIError, requests.RequestException):
-        client.api.remove_container(name, v=True, force=True)
+        client.remove_container(name)
 
 
 class Container:
     """A container that exists."""
 
-    def __init__(self, client: Client, image: Image, name: str) -> None:
+    def __init__(self, client: Client, image: ModelImage, name: str) -> None:
         self._client = client
         self._api = client.api
         self._image = image
         self._name = name
+
+    def has_program(self, path: PurePosixPath) -> bool:
+        """Return whether there is an executable file at an absolute path, or a link, which is not followed."""
+        import docker.errors  # noqa: PLC0415
+
+        with self._client.asking(f"look for {path} in a container", self._image.reference):
+            try:
+                chunks, status = self._api.get_archive(self._name, str(path))
+            except docker.errors.NotFound:
+                return False
+            for _ in chunks:
+                pass  # the connection is free for others once all was read
+        mode = (status or {}).get("mode", 0)
+        return bool(mode & _LINK) or (not mode & _FOLDER and bool(mode & _EXECUTABLE))
 
     def read(self, path: str) -> str:
         """Return the text of a small file, ``""`` when there is none."""

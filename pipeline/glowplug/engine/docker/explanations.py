@@ -113,8 +113,13 @@ _RULES = (
         "install docker-init or tini on the engine's machine, or write run.docker.init: false",
     ),
     _Rule(
-        r'exec: \\?"(.+?)\\?": (?:executable file not found|stat|permission denied)|'
-        r'exec: \\?"(.+?)\\?": is a directory',
+        r'exec: \\?"(.+?)\\?": (?:.*?)(?:permission denied|is a directory)',
+        EngineError,
+        "{image} does not let its user run {0}",
+        _COMMAND_HINT,
+    ),
+    _Rule(
+        r'exec: \\?"(.+?)\\?": (?:executable file not found|stat)',
         EngineError,
         "{image} has no program {0}",
         _COMMAND_HINT,

@@ -1,82 +1,26 @@
-"""An image as the engine describes it (Docker Engine API, ImageInspect), and what follows from that."""
+"""What the engine says about an image (Docker Engine API, ImageInspect), and whose its files are."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from typing import Any
 
+from glowplug.core.image import ModelImage, run_settings
 from glowplug.errors import EngineError
 
 _ROOT = (0, 0)
-_ROOT_FOLDER = PurePosixPath("/")
 _USER_HINT = "mend the USER line of its Dockerfile"
-# Programs that are made to be process 1: they hand signals on and reap orphans.
-_INITS = frozenset({"tini", "tini-static", "dumb-init", "docker-init", "catatonit", "s6-svscan", "init"})
 
 
-@dataclass(frozen=True)
-class Image:
-    """An image that the engine has.
-
-    Attributes:
-        reference: as the spec names it.
-        id: digest of its configuration.
-        digest: ``repository@sha256:...`` where it was pulled from or pushed to; ``None`` for one that was only built.
-        architecture: ``amd64``, ``arm64``, as Go calls it.
-        size_bytes: of its unpacked layers.
-        entrypoint: what every command is handed to.
-        command: what it runs when it is told nothing else.
-        workdir: where commands start.
-        user: as whom, ``""`` for root: a name or a number, with or without a group.
-        env: its own variables.
-        labels: what else it says about itself.
-    """
-
-    reference: str
-    id: str
-    digest: str | None
-    architecture: str
-    size_bytes: int
-    entrypoint: tuple[str, ...] = ()
-    command: tuple[str, ...] = ()
-    workdir: PurePosixPath = _ROOT_FOLDER
-    user: str = ""
-    env: Mapping[str, str] = field(default_factory=dict)
-    labels: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def identity(self) -> str:
-        """The digest that names exactly this image: its manifest's where it has one, else its configuration's."""
-        return self.digest.partition("@")[2] if self.digest else self.id
-
-    @property
-    def has_init(self) -> bool:
-        """Whether its entrypoint starts with an init process."""
-        return bool(self.entrypoint) and PurePosixPath(self.entrypoint[0]).name in _INITS
-
-    @property
-    def expects_gpu(self) -> bool:
-        """Whether it is made for NVIDIA's runtime, as every CUDA image is."""
-        return self.env.get("NVIDIA_VISIBLE_DEVICES", "void") not in ("", "void", "none")
-
-
-def image_from_json(reference: str, found: Mapping[str, Any]) -> Image:
+def image_from_json(reference: str, found: Mapping[str, Any]) -> ModelImage:
     """Read what the engine says about an image."""
-    config = found.get("Config") or {}
-    return Image(
+    return ModelImage(
         reference=reference,
         id=found["Id"],
         digest=_own_digest(reference, found.get("RepoDigests") or ()),
         architecture=found.get("Architecture", ""),
         size_bytes=found.get("Size", 0),
-        entrypoint=tuple(config.get("Entrypoint") or ()),
-        command=tuple(config.get("Cmd") or ()),
-        workdir=PurePosixPath(config.get("WorkingDir") or "/"),
-        user=config.get("User") or "",
-        env=dict(item.partition("=")[::2] for item in config.get("Env") or ()),
-        labels=config.get("Labels") or {},
+        **run_settings(found.get("Config")),
     )
 
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from glowplug.engine.docker.client import Client
+
 LABEL_OWNER = "dev.glowplug.owner"
 LABEL_TIMEOUT_S = "dev.glowplug.timeout-s"
 # For what happens before the command starts and after it has ended: archives go in and out.
@@ -51,6 +53,21 @@ def this_process() -> Builder:
 def labels(owner: Builder, timeout_s: float) -> dict[str, str]:
     """Return the labels of a container that ``owner`` makes for a command that may take ``timeout_s``."""
     return {LABEL_OWNER: str(owner), LABEL_TIMEOUT_S: f"{timeout_s:.0f}"}
+
+
+def sweep(client: Client) -> None:
+    """Remove the containers whose builders were killed.
+
+    Raises:
+        EngineError: the engine does not answer.
+    """
+    with client.asking("list its containers", ""):
+        containers = client.api.containers(all=True, filters={"label": LABEL_OWNER})
+        now = engine_time(client.api.info()["SystemTime"]) if containers else 0.0
+    us = this_process()
+    for container in containers:
+        if is_left_over(container, us, now):
+            client.remove_container(container["Id"])
 
 
 def is_left_over(container: Mapping[str, Any], us: Builder, now: float) -> bool:

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from glowplug.core.image import ModelImage
 from glowplug.core.image_spec import ImageSpec
 from glowplug.engine.docker.client import Client
 from glowplug.engine.docker.explanations import Refusal, explain
-from glowplug.engine.docker.image import Image, image_from_json
+from glowplug.engine.docker.image import image_from_json
 from glowplug.errors import EngineError, NotFoundError
 
 # A container's own files: caches, and what the model downloads.
@@ -21,7 +22,7 @@ _GIB = 1024**3
 _COPYING_DRIVERS = ("vfs",)
 
 
-def find_image(client: Client, spec: ImageSpec, on_progress: Callable[[str], None]) -> Image:
+def find_image(client: Client, spec: ImageSpec, on_progress: Callable[[str], None]) -> ModelImage:
     """Return the image, pulled when the spec's ``pull`` says so.
 
     Raises:
@@ -46,7 +47,7 @@ def find_image(client: Client, spec: ImageSpec, on_progress: Callable[[str], Non
     return image
 
 
-def require_room(client: Client, image: Image) -> None:
+def require_room(client: Client, image: ModelImage) -> None:
     """Stop when a container certainly has no room; nothing is known about the disk of an engine elsewhere.
 
     Raises:
@@ -73,7 +74,7 @@ def data_root(client: Client, info: Mapping[str, Any]) -> Path | None:
     return root if client.host.startswith("unix://") and root.is_dir() else None
 
 
-def _inspect(client: Client, reference: str) -> Image | None:
+def _inspect(client: Client, reference: str) -> ModelImage | None:
     import docker.errors  # noqa: PLC0415
 
     with client.asking("look for the image", reference):
