@@ -135,14 +135,14 @@ class _Unpacking:
 
     def add(self, archive: tarfile.TarFile, entry: tarfile.TarInfo) -> None:
         path = self._checked(entry.name)
-        if path is None:
-            if not entry.isdir():
+        if not self._folders:  # the engine names the folder itself first
+            if not entry.isdir() or len(path.parts) != 1:
                 raise _refused(self._folder, "something else than a folder in its place")
-            self._folders.add(PurePosixPath())
+            self._folders.add(path)
             return
         if path.parent not in self._folders or path in self._folders | self._files:
             raise _refused(self._folder, f"{entry.name!a}, which has no folder or exists twice")
-        target = self._folder / path
+        target = self._here(path)
         if entry.isdir():
             target.mkdir(mode=stat.S_IRWXU | entry.mode & 0o055)
             self._folders.add(path)
@@ -160,20 +160,22 @@ class _Unpacking:
 
     def link(self) -> None:
         for path, target in self._links.items():
-            (self._folder / path).symlink_to(target)
+            self._here(path).symlink_to(target)
 
-    def _checked(self, name: str) -> PurePosixPath | None:
-        """Return an entry's path in the folder, ``None`` for the folder itself, which the engine names first."""
-        parts = PurePosixPath(name).parts
-        if not parts or name.startswith("/") or ".." in parts or len(parts) > _MAX_DEPTH:
+    def _here(self, path: PurePosixPath) -> Path:
+        return self._folder.joinpath(*path.parts[1:])
+
+    def _checked(self, name: str) -> PurePosixPath:
+        path = PurePosixPath(name)
+        if not path.parts or path.is_absolute() or ".." in path.parts or len(path.parts) > _MAX_DEPTH:
             raise _refused(self._folder, f"a path {name!a}")
-        return PurePosixPath(*parts[1:]) if parts[1:] else None
+        return path
 
     def _add_hard_link(self, path: PurePosixPath, entry: tarfile.TarInfo) -> None:
         original = self._checked(entry.linkname)
         # The other name may lie outside what was asked for, and then there is no content here.
-        if original in self._files and original is not None:
-            os.link(self._folder / original, self._folder / path)
+        if original in self._files:
+            os.link(self._here(original), self._here(path))
             self._files.add(path)
 
     @staticmethod
@@ -196,7 +198,7 @@ def _stays_inside(path: PurePosixPath, target: str) -> bool:
         bool(parts)
         and not target.startswith("/")
         and all(part == ".." for part in parts[:ups])
-        and ups <= len(path.parent.parts)
+        and ups < len(path.parent.parts)
     )
 
 

@@ -7,7 +7,7 @@ import shutil
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -68,8 +68,9 @@ def container_config(image: ModelImage, spec: ImageSpec, folder: Path, command: 
         folder: what relative paths in the spec are relative to.
         command: what runs in it.
     """
+    effective = image if spec.entrypoint is None else replace(image, entrypoint=spec.entrypoint)
     host: dict[str, Any] = {
-        "Init": not image.has_init if spec.init is None else spec.init,
+        "Init": not effective.has_init if spec.init is None else spec.init,
         "Mounts": [
             {
                 "Type": "bind" if volume.is_path else "volume",
