@@ -9,6 +9,7 @@ import dataclasses
 import os
 import sys
 
+SUFFIX = ".pt"  # of the files that ``save`` writes
 # Eight-bit images round: two results that differ by less than the tolerance may still land on neighbouring levels.
 IMAGE_LEVEL = 1.0 / 255.0
 _IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")

@@ -4,10 +4,8 @@ The job is written by glowplug/workload/job.py, which documents it; the result i
 model which dies half-way leaves what it did. Times are in seconds since this process was started.
 """
 
-import asyncio
 import importlib
 import importlib.util
-import inspect
 import json
 import os
 import random
@@ -71,33 +69,37 @@ class Result:
         os.replace(temporary, self._path)
 
 
-class PythonWorkload:
-    """A callable that is called once per input: a mapping gives keyword arguments, a list positional ones."""
-
-    def __init__(self, target):
-        module_name, _, attributes = target.partition(":")
-        function = importlib.import_module(module_name)
-        for name in attributes.split("."):
-            function = getattr(function, name)
-        if not callable(function):
-            raise TypeError("%s is a %s, not a callable" % (target, type(function).__name__))
-        self._function = function
+class _Workload:
+    """What most workloads have no need of: they live and end with this process."""
 
     def setup(self):
         """Nothing to set up: importing was it."""
 
-    def call(self, value):
-        """Call it once and collect what it gives."""
-        if isinstance(value, dict):
-            return _collect(self._function(**value))
-        arguments = value if isinstance(value, list) else [] if value is None else [value]
-        return _collect(self._function(*arguments))
+    def close(self):
+        """Nothing to close, and nothing to tell."""
+        return []
+
+    def kill(self):
+        """Nothing to kill."""
+
+    def facts(self):
+        """Nothing but what torch says in this process."""
+        return {}
 
 
-class CogWorkload:
+class PythonWorkload(_Workload):
+    """A callable that is called once per input."""
+
+    def __init__(self, target):
+        self.outputs = _sibling("outputs")
+        self.call = _sibling("python_callable").PythonCallable(target).call
+
+
+class CogWorkload(_Workload):
     """A Cog predictor: ``setup()`` once, then ``predict()`` or ``run()`` per input."""
 
     def __init__(self, ref, weights):
+        self.outputs = _sibling("outputs")
         self._cog = _sibling("cog_predictor")
         self._predictor = self._cog.load(ref, os.getcwd())
         self._weights = weights
@@ -109,23 +111,6 @@ class CogWorkload:
     def call(self, value):
         """Predict once."""
         return self._cog.call(self._predictor, self._cog.bind(self._predictor, dict(value or {})))
-
-
-def _collect(value):
-    """Drive a coroutine or a generator to its end."""
-    if inspect.isawaitable(value):
-        return asyncio.run(_await(value))
-    if inspect.isasyncgen(value):
-        return asyncio.run(_drain(value))
-    return list(value) if inspect.isgenerator(value) else value
-
-
-async def _await(value):
-    return await value
-
-
-async def _drain(generator):
-    return [item async for item in generator]
 
 
 def _seed(seed):
@@ -153,21 +138,28 @@ class _EarlierModule(types.ModuleType):
 
 def _load(job):
     workload = job["workload"]
+    if workload["type"] == "command":
+        modules = _sibling("server_process"), _sibling("http_requests"), _sibling("answers")
+        return _sibling("command").CommandWorkload(workload, job["uploads"], modules)
     if workload["type"] == "cog":
         return CogWorkload(workload["ref"], workload.get("weights"))
     return PythonWorkload(workload["target"])
 
 
-def _run_input(model, job, index, outputs):
+def _run_input(model, job, index):
     _seed(job["seed"])
     before = time.monotonic()
-    answer = outputs.flatten(model.call(job["inputs"][index]))
+    answer = model.outputs.flatten(model.call(job["inputs"][index]))
     entry = {"first_call_s": round(time.monotonic() - before, 4), "answered_at_s": _elapsed_s()}
-    outputs.save(answer, os.path.join(job["outputs"], "%d.pt" % index))
+    model.outputs.save(answer, _output_file(model, job["outputs"], index))
     return answer, entry
 
 
-def _run_steady(model, job, index, outputs, answer):
+def _output_file(model, folder, index):
+    return os.path.join(folder, "%d%s" % (index, model.outputs.SUFFIX))
+
+
+def _run_steady(model, job, index, answer):
     """Call again: the latency users get, and whether the model repeats itself at all."""
     latencies, repeat = [], answer
     deadline = time.monotonic() + job["steady_budget_s"]
@@ -176,24 +168,23 @@ def _run_steady(model, job, index, outputs, answer):
         before = time.monotonic()
         value = model.call(job["inputs"][index])
         latencies.append(time.monotonic() - before)
-        repeat = outputs.flatten(value)
+        repeat = model.outputs.flatten(value)
         if time.monotonic() > deadline:
             break
     if not latencies:
         return {}
     return {
         "steady_s": round(min(latencies), 4),
-        "repeats": outputs.compare(answer, repeat, job["tolerance"]),
+        "repeats": model.outputs.compare(answer, repeat, job["tolerance"]),
     }
 
 
-def _compare(job, outputs):
+def _compare(model, job):
     """Compare with the reference run, after everything was timed."""
-    reports = []
+    outputs, reports = model.outputs, []
     for index in range(len(job["inputs"])):
-        name = "%d.pt" % index
-        expected = outputs.load(os.path.join(job["reference"], name))
-        actual = outputs.load(os.path.join(job["outputs"], name))
+        expected = outputs.load(_output_file(model, job["reference"], index))
+        actual = outputs.load(_output_file(model, job["outputs"], index))
         reports.append(outputs.compare(expected, actual, job["tolerance"]))
     return reports
 
@@ -219,28 +210,37 @@ def _torch_facts():
 
 def run(job, result):
     """Do the whole job; every figure lands in ``result`` as soon as it is known."""
-    outputs = _sibling("outputs")
     if job.get("behind_another_module"):
         sys.modules["_glowplug_earlier"] = _EarlierModule("_glowplug_earlier")
     model = _load(job)
     result.data["imported_at_s"] = _elapsed_s()
+    try:
+        _exercise(model, job, result)
+    finally:
+        model.kill()
+    if job.get("reference"):
+        result.data["comparisons"] = _compare(model, job)
+    said = model.facts()  # may import torch
+    result.data["torch"] = {**_torch_facts(), **said}
+    result.data["complete"] = True
+
+
+def _exercise(model, job, result):
+    """Set the model up, give it every input, and again for its latency."""
     model.setup()
     result.data["ready_at_s"] = _elapsed_s()
     result.write()
     answers = []
     for index in range(len(job["inputs"])):
-        answer, entry = _run_input(model, job, index, outputs)
+        answer, entry = _run_input(model, job, index)
         answers.append(answer)
         result.data["inputs"].append(entry)
         result.data.setdefault("first_answer_s", entry["answered_at_s"])
         result.write()
     result.data["warmed_at_s"] = _elapsed_s()
     for index, answer in enumerate(answers):
-        result.data["inputs"][index].update(_run_steady(model, job, index, outputs, answer))
-    if job.get("reference"):
-        result.data["comparisons"] = _compare(job, outputs)
-    result.data["torch"] = _torch_facts()
-    result.data["complete"] = True
+        result.data["inputs"][index].update(_run_steady(model, job, index, answer))
+    result.data["notes"] = model.close()
 
 
 def _print_error(error):
@@ -270,16 +270,20 @@ def main():
     _die_with_parent()
     with open(sys.argv[1]) as stream:
         job = json.load(stream)
-    sys.argv = [job["workload"].get("ref") or job["workload"]["target"]]
+    job["uploads"] = os.path.join(os.path.dirname(os.path.abspath(sys.argv[1])), "uploads")
+    sys.argv = [job["workload"].get("ref") or job["workload"].get("target") or job["workload"]["command"][0]]
     sys.path[:] = ["", *(entry for entry in sys.path if entry != _HERE)]  # as `python -c` has it
     result = Result(job["result"])
     try:
         run(job, result)
     except BaseException as error:
         _leave_soon(1)
-        result.data["error"] = ("%s: %s" % (type(error).__name__, error))[:_MAX_ERROR_CHARS]
+        is_sentence = type(error).__name__ == "ServerError"
+        said = str(error) if is_sentence else "%s: %s" % (type(error).__name__, error)
+        result.data["error"] = said[:_MAX_ERROR_CHARS]
         result.write()
-        _print_error(error)
+        if not is_sentence:
+            _print_error(error)
         return 1
     result.write()
     _leave_soon(0)

@@ -21,7 +21,7 @@ from glowplug.engine.launch import Launch
 from glowplug.engine.log import last_lines
 from glowplug.errors import IntegrityError, ModelRunError
 from glowplug.report.console import Step
-from glowplug.workload.job import JobFolder, make_job
+from glowplug.workload.job import JobFolder, copy_uploads, make_job
 
 AGENT = Path(__file__).resolve().parent.parent / "agent"
 # Both hold a sitecustomize.py, and each hands over to the next.
@@ -99,6 +99,8 @@ def run_model(session: Session, folder: JobFolder, conditions: Conditions, step:
     result = _read_result(folder)
     if status != 0 or not result.get("complete"):
         raise _failure(session, folder, status, result)
+    for note in result.get("notes", ()):
+        session.console.warn(f"in the {folder.path.name} run, {note}")
     report = _report(result, read_compile_work(folder.events))
     comparisons = tuple(comparison_from_json(item) for item in result.get("comparisons", ()))
     return ModelRun(report, env, comparisons, result["torch"], folder.outputs, folder.log)
@@ -144,6 +146,7 @@ def _prepare(session: Session, folder: JobFolder, conditions: Conditions) -> Non
         shutil.copytree(conditions.reference, folder.reference, copy_function=os.link)
     for path in folder.writable:
         path.mkdir(exist_ok=True)
+    copy_uploads(session.spec, session.loaded.folder, folder)
     job = make_job(session.spec, folder, behind_another_module=conditions.replay)
     folder.job.write_text(json.dumps(job), "utf-8")
     for path in (folder.path, *folder.path.rglob("*")):
@@ -190,7 +193,9 @@ def _report(result: Mapping[str, Any], work: CompileWork) -> RunReport:
 def _failure(session: Session, folder: JobFolder, status: int, result: Mapping[str, Any]) -> ModelRunError:
     said = result.get("error") or f"its process ended with {_status_text(status)}"
     answered = len(result.get("inputs", ()))
-    where = f"at inputs[{answered}]" if "ready_at_s" in result else "before it was ready"
+    where = (
+        f"at {session.spec.run.inputs_key}[{answered}]" if "ready_at_s" in result else "before it was ready"
+    )
     tail = last_lines(folder.log)
     log = f"\n{_indented(tail)}" if tail else ""
     message = f"{session.shown_workload} failed in the {folder.path.name} run {where}: {said}{log}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shlex
 import shutil
 import stat
 import tempfile
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from glowplug.build.spec_file import LoadedSpec
+from glowplug.core.command_spec import CommandWorkload
 from glowplug.core.facts import Facts
 from glowplug.core.leaks import find_secrets, require_absent
 from glowplug.core.oci import encode
@@ -75,6 +77,8 @@ class Session:
     def shown_workload(self) -> str:
         """The workload in a word or two, for people."""
         workload = self.spec.run.workload
+        if isinstance(workload, CommandWorkload):
+            return shlex.join(workload.command)
         return workload.target if isinstance(workload, PythonWorkload) else workload.ref
 
 
@@ -154,7 +158,10 @@ def require_no_secret_in_spec(session: Session) -> None:
         GlowplugError: naming the secret's variable.
     """
     spec = session.spec.run
-    for where, content in (("run.inputs", spec.inputs), ("run.env", dict(spec.env))):
+    written = {f"run.{spec.inputs_key}": spec.inputs, "run.env": dict(spec.env)}
+    if isinstance(spec.workload, CommandWorkload):
+        written["run.command"] = spec.workload.command
+    for where, content in written.items():
         require_absent(session.secrets, encode(content), f"the spec's {where}")
 
 

@@ -25,7 +25,8 @@ from glowplug.core.spec import (
     settle,
     version_flaw,
 )
-from glowplug.core.spec_schema import Surroundings, parse_spec
+from glowplug.core.spec_schema import parse_spec
+from glowplug.core.surroundings import Surroundings
 from glowplug.errors import SpecError, ToolMissingError
 from glowplug.workload.cog import read_cog
 from glowplug.workload.yaml_file import read_yaml
@@ -72,7 +73,10 @@ def load_spec(path: Path, environ: Mapping[str, str], overrides: Overrides | Non
     document = read_yaml(path)
     folder = path.absolute().parent
     settled = settle(overrides or Overrides(), environ)
-    spec = parse_spec(document, Surroundings(environ, partial(_read_cog, path.parent), settled))
+    spec = parse_spec(
+        document,
+        Surroundings(environ, partial(_read_cog, path.parent), partial(_file_digest, folder), settled),
+    )
     origins: dict[Setting, Origin] = {
         setting: settled[setting].origin if setting in settled else "spec" for setting in SETTINGS
     }
@@ -85,6 +89,13 @@ def load_spec(path: Path, environ: Mapping[str, str], overrides: Overrides | Non
 
 def _read_cog(spec_folder: Path, folder: str) -> CogConfig:
     return read_cog(spec_folder / folder)
+
+
+def _file_digest(spec_folder: Path, path: str) -> str:
+    try:
+        return f"sha256:{_file_sha256(spec_folder / path)}"
+    except OSError as error:
+        raise SpecError(f"{spec_folder / path} cannot be read: {error.strerror}") from error
 
 
 def _require_dir(spec: Spec, document: Document, folder: Path) -> None:

@@ -114,10 +114,11 @@ class Proof(NamedTuple):
 
 
 class Demands(NamedTuple):
-    """What a spec asks of a proof."""
+    """What a spec asks of a proof; ``inputs_key`` is what it calls its inputs."""
 
     max_compile_work: int
     output_tolerance: float
+    inputs_key: str = "inputs"
 
 
 def find_shortfalls(
@@ -142,12 +143,13 @@ def find_shortfalls(
     for index, comparison in enumerate(comparisons):
         if not comparison.equal:
             found.append(
-                f"inputs[{index}]: output differs from the cold run: {comparison.reason}{_noise(warm, index)}"
+                f"{demands.inputs_key}[{index}]: output differs from the cold run: {comparison.reason}{_noise(warm, index)}"
             )
         elif not comparison.compared:
-            found.append(f"inputs[{index}]: the output holds nothing that can be compared")
+            found.append(f"{demands.inputs_key}[{index}]: the output holds nothing that can be compared")
     found += [
-        f"inputs[{index}]: the output was not compared" for index in range(len(comparisons), len(warm.inputs))
+        f"{demands.inputs_key}[{index}]: the output was not compared"
+        for index in range(len(comparisons), len(warm.inputs))
     ]
     return tuple(found)
 

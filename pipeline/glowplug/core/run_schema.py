@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from glowplug.core.command_schema import parse_command
 from glowplug.core.document import Problems, Section, check_json, describe
+from glowplug.core.image_schema import parse_image
 from glowplug.core.interpolation import interpolated
+from glowplug.core.request_schema import parse_requests
 from glowplug.core.spec import CogConfig, CogWorkload, PythonWorkload, RunSpec, Workload
+from glowplug.core.surroundings import Surroundings
 from glowplug.errors import SpecError
 
 RUN_KEYS: tuple[str, ...] = (
     *("cog", "weights", "python", "dir"),
+    *("command", "url", "ready", "requests", "stop", "ignore"),
     *("inputs", "interpreter", "env", "secrets", "timeout_s", "seed"),
+    *("image", "docker"),
 )
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -24,33 +30,29 @@ _COPIED_BY_TORCH = ("TORCH", "DYNAMO", "INDUCTOR", "TRITON")
 
 _MAX_SEED = 2**32 - 1  # what numpy.random.seed takes
 
+_KINDS = ("cog", "python", "command")
+_ONLY_COMMAND = "only a command has it"
+# Keys that not every workload has: which do, and what to say to the others.
+_OWNERS: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "weights": (("cog",), "only a Cog predictor takes weights; pass them through inputs or env"),
+    "dir": (("python", "command"), "a Cog model runs in the folder of its cog.yaml; leave dir out"),
+    "inputs": (("cog", "python"), "a command is asked by requests; write requests instead"),
+    "seed": (("cog", "python"), "a server cannot be seeded from outside; put a seed into each request"),
+    "requests": (("command",), "only a command is asked by requests; write inputs instead"),
+    **dict.fromkeys(("url", "ready", "stop", "ignore"), (("command",), _ONLY_COMMAND)),
+}
 
-def parse_run(
-    section: Section, problems: Problems, environ: Mapping[str, str], read_cog: Callable[[str], CogConfig]
-) -> RunSpec:
-    """Read the section; a part that is wrong is noted in ``problems`` and stands in as an empty value.
 
-    Args:
-        section: the section.
-        problems: of the whole spec.
-        environ: the variables behind ``${NAME}``.
-        read_cog: reads ``cog.yaml`` in a folder that is given relative to the spec file; raises SpecError.
-    """
-    return _Parser(section, problems, environ, read_cog).run()
+def parse_run(section: Section, problems: Problems, around: Surroundings) -> RunSpec:
+    """Read the section; a part that is wrong is noted in ``problems`` and stands in as an empty value."""
+    return _Parser(section, problems, around).run()
 
 
 class _Parser:
-    def __init__(
-        self,
-        section: Section,
-        problems: Problems,
-        environ: Mapping[str, str],
-        read_cog: Callable[[str], CogConfig],
-    ) -> None:
+    def __init__(self, section: Section, problems: Problems, around: Surroundings) -> None:
         self._section = section
         self._problems = problems
-        self._environ = environ
-        self._read_cog = read_cog
+        self._around = around
         self._secrets: tuple[str, ...] = ()
 
     def run(self) -> RunSpec:
@@ -65,45 +67,46 @@ class _Parser:
             interpreter=self._section.text("interpreter"),
             timeout_s=RunSpec.timeout_s if timeout_s is None else float(timeout_s),
             seed=RunSpec.seed if seed is None else seed,
+            image=parse_image(self._section, self._problems, self._around.environ, self._secrets),
         )
 
     def _workload(self) -> Workload:
-        if "cog" in self._section and "python" in self._section:
-            self._problems.add("run", "has both cog and python; keep one")
-        elif "cog" in self._section:
-            return self._cog()
-        elif "python" in self._section:
-            return self._python()
-        else:
-            self._problems.add("run", "names nothing to run; write python: mymodel:warm or cog: .")
-        return PythonWorkload("")
+        kinds = [kind for kind in _KINDS if kind in self._section]
+        if len(kinds) > 1:
+            self._problems.add("run", f"has both {' and '.join(kinds)}; keep one")
+            return PythonWorkload("")
+        if not kinds:
+            self._problems.add(
+                "run", "names nothing to run; write python: mymodel:warm, cog: . or command: [...]"
+            )
+            return PythonWorkload("")
+        for key, (owners, advice) in _OWNERS.items():
+            if key in self._section and kinds[0] not in owners:
+                self._section.add(key, advice)
+        if kinds == ["command"]:
+            return parse_command(self._section, self._problems, self._around.environ, self._secrets)
+        return self._cog() if kinds == ["cog"] else self._python()
 
     def _python(self) -> PythonWorkload:
         target = self._section.text("python")
         if target is not None and not _TARGET.fullmatch(target):
             self._section.add("python", f"must look like module:callable, but is {describe(target)}")
-        if "weights" in self._section:
-            self._section.add(
-                "weights", "only a Cog predictor takes weights; pass them through inputs or env"
-            )
         return PythonWorkload(target or "", self._section.text("dir") or PythonWorkload.dir)
 
     def _cog(self) -> CogWorkload:
         folder, weights = self._section.text("cog"), self._section.text("weights")
-        if "dir" in self._section:
-            self._section.add(
-                "dir", "only a python workload has one; a Cog model runs in the folder of its cog.yaml"
-            )
         config = CogConfig("")
         if folder is not None:
             try:
-                config = self._read_cog(folder)
+                config = self._around.read_cog(folder)
             except SpecError as error:
                 for line in str(error).splitlines():
                     self._section.add("cog", line)
         return CogWorkload(folder or "", config.ref, config.environment, weights)
 
     def _inputs(self) -> tuple[Any, ...]:
+        if "command" in self._section:
+            return parse_requests(self._section, self._problems, self._around, self._secrets)
         items = self._section.items("inputs")
         if items is None:
             return RunSpec.inputs
@@ -131,7 +134,9 @@ class _Parser:
                 env.add(name, "is listed in run.secrets too; keep one")
         # A variable may be empty, which is not the same as unset.
         return {
-            name: "" if env.value(name) == "" else interpolated(env, name, self._environ, self._secrets) or ""
+            name: ""
+            if env.value(name) == ""
+            else interpolated(env, name, self._around.environ, self._secrets) or ""
             for name in env.names()
         }
 

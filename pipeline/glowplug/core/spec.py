@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from glowplug.core.command_spec import CommandWorkload
+from glowplug.core.image_spec import ImageSpec
 from glowplug.core.oci import digest_of, encode
 from glowplug.core.reference import Repository
 from glowplug.core.target import slug
@@ -95,7 +97,7 @@ class CogWorkload:
     weights: str | None = None
 
 
-Workload = PythonWorkload | CogWorkload
+Workload = PythonWorkload | CogWorkload | CommandWorkload
 
 
 @dataclass(frozen=True)
@@ -105,12 +107,14 @@ class RunSpec:
     Attributes:
         workload: what is run.
         inputs: JSON values, one call each: an object is keyword arguments, an array positional arguments, any
-            other a single argument. Never empty.
+            other a single argument. For a command they are its requests (``agent/command.py`` sends them): ``method``,
+            ``path``, one body at most (``json``, ``body``, ``form``, ``files``), ``headers``, ``status``. Never empty.
         env: variables that the spec sets for the model.
         secrets: names of variables that the model gets and that are never recorded or printed.
         interpreter: the model's Python; ``None`` for the one on PATH (``python``, else ``python3``).
         timeout_s: how long one run of all inputs may take.
         seed: what the random generators are seeded with before each call.
+        image: the image that the model runs in; ``None`` for this machine.
     """
 
     workload: Workload
@@ -120,11 +124,17 @@ class RunSpec:
     interpreter: str | None = None
     timeout_s: float = 3600.0
     seed: int = 0
+    image: ImageSpec | None = None
+
+    @property
+    def inputs_key(self) -> str:
+        """What the spec calls the inputs of such a workload."""
+        return "requests" if isinstance(self.workload, CommandWorkload) else "inputs"
 
     @property
     def environment(self) -> dict[str, str]:
         """Every variable that the model gets besides the secrets: cog.yaml's, then the spec's over them."""
-        if isinstance(self.workload, PythonWorkload):
+        if not isinstance(self.workload, CogWorkload):
             return dict(self.env)
         weights = {} if self.workload.weights is None else {"COG_WEIGHTS": self.workload.weights}
         return {**self.workload.environment, **self.env, **weights}
@@ -158,14 +168,13 @@ class Spec:
         """Return the sha256 digest of everything that changes what is captured or proved.
 
         Left out: the model's name and version, where the artifact goes, the interpreter (its facts are in the
-        target), the time limit, and the values of secrets.
+        target), time limits, how a server is found ready and stopped, and the values of secrets.
         """
         run = self.run
-        kind = "python" if isinstance(run.workload, PythonWorkload) else "cog"
         return digest_of(
             encode(
                 {
-                    "workload": {kind: asdict(run.workload)},
+                    "workload": _captured(run.workload),
                     "inputs": run.inputs,
                     "env": dict(run.env),
                     "secrets": sorted(run.secrets),
@@ -174,6 +183,12 @@ class Spec:
                 }
             )
         )
+
+
+def _captured(workload: Workload) -> dict[str, Any]:
+    if isinstance(workload, CommandWorkload):
+        return {"command": workload.captured()}
+    return {"python" if isinstance(workload, PythonWorkload) else "cog": asdict(workload)}
 
 
 @dataclass(frozen=True)

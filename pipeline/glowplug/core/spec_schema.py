@@ -3,55 +3,41 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 
+from glowplug.core.command_schema import COMMAND_KEYS
 from glowplug.core.document import Document, Problems, Section, describe
+from glowplug.core.image_schema import DOCKER_KEYS
 from glowplug.core.interpolation import interpolated
 from glowplug.core.reference import LayoutRepository, Repository, parse_repository
 from glowplug.core.run_schema import RUN_KEYS, parse_run
 from glowplug.core.spec import (
-    CogConfig,
     FileVersion,
     GitVersion,
     LiteralVersion,
     ModelSpec,
-    Override,
     ProveSpec,
     PythonWorkload,
     RunSpec,
-    Setting,
     Spec,
     VersionSource,
     version_flaw,
 )
+from glowplug.core.surroundings import Surroundings
 from glowplug.errors import UsageError
 
-# Every key there is (docs/reference/spec.md). Inputs and environment variables have names of the user's own.
+# Every key there is (docs/reference/spec.md). Inputs, variables, headers and forms have names of the user's own.
 KEYS: Mapping[str, tuple[str, ...]] = {
     "": ("model", "run", "artifact", "prove"),
     "model": ("name", "version"),
     "model.version": ("git", "file"),
     "run": RUN_KEYS,
+    **COMMAND_KEYS,
+    "run.docker": DOCKER_KEYS,
     "prove": ("output_tolerance", "max_compile_work", "steady_runs"),
 }
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}")
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """What a spec may refer to.
-
-    Attributes:
-        environ: the variables behind ``${NAME}``.
-        read_cog: reads ``cog.yaml`` in a folder that is given relative to the spec file; raises SpecError.
-        overrides: what flags and variables say instead of the spec.
-    """
-
-    environ: Mapping[str, str]
-    read_cog: Callable[[str], CogConfig]
-    overrides: Mapping[Setting, Override] = field(default_factory=dict)
 
 
 def parse_spec(document: Document, surroundings: Surroundings) -> Spec:
@@ -126,7 +112,7 @@ class _Parser:
         section = self._section("run", "write run: {python: mymodel:warm} or run: {cog: .}")
         if section is None:
             return RunSpec(PythonWorkload(""))
-        run = parse_run(section, self._problems, self._around.environ, self._around.read_cog)
+        run = parse_run(section, self._problems, self._around)
         self._secrets = run.secrets
         return run
 

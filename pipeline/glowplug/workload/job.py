@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shutil
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from glowplug.core.spec import CogWorkload, PythonWorkload, Spec
+from glowplug.core.command_spec import CommandWorkload
+from glowplug.core.spec import CogWorkload, Spec, Workload
 from glowplug.core.workspace import Workspace
 
 # Repeating calls for a latency figure must not cost more GPU time than the capture itself.
@@ -55,6 +57,11 @@ class JobFolder:
         return self.path / "reference"
 
     @property
+    def uploads(self) -> Path:
+        """Files that requests bring along, named by their digests; the runner looks for them beside the job."""
+        return self.path / "uploads"
+
+    @property
     def log(self) -> Path:
         """Stdout and stderr of the model."""
         return self.path / "model.log"
@@ -85,7 +92,7 @@ def make_job(spec: Spec, folder: JobFolder, *, behind_another_module: bool) -> d
     """
     seen = folder.workspace.seen
     return {
-        "workload": _workload(spec.run.workload),
+        "workload": _workload(spec.run.workload, spec.run.secrets),
         "inputs": list(spec.run.inputs),
         "seed": spec.run.seed,
         "steady_runs": spec.prove.steady_runs,
@@ -98,7 +105,20 @@ def make_job(spec: Spec, folder: JobFolder, *, behind_another_module: bool) -> d
     }
 
 
-def _workload(workload: PythonWorkload | CogWorkload) -> dict[str, Any]:
-    if isinstance(workload, PythonWorkload):
-        return {"type": "python", "target": workload.target}
-    return {"type": "cog", "ref": workload.ref, "weights": workload.weights}
+def copy_uploads(spec: Spec, spec_folder: Path, folder: JobFolder) -> None:
+    """Put the files that requests bring along, which the spec names relative to its own folder, beside the job."""
+    if not isinstance(spec.run.workload, CommandWorkload):
+        return
+    folder.uploads.mkdir()
+    for request in spec.run.inputs:
+        for file in request.get("files", {}).values():
+            shutil.copyfile(spec_folder / file["path"], folder.uploads / file["digest"].replace(":", "-"))
+
+
+def _workload(workload: Workload, secrets: tuple[str, ...]) -> dict[str, Any]:
+    if isinstance(workload, CogWorkload):
+        return {"type": "cog", "ref": workload.ref, "weights": workload.weights}
+    if isinstance(workload, CommandWorkload):
+        ready = {name: value for name, value in asdict(workload.ready).items() if value is not None}
+        return {"type": "command", "secrets": secrets, **asdict(workload), "ready": ready}
+    return {"type": "python", "target": workload.target}

@@ -71,7 +71,7 @@ def test_problems_carry_the_line_of_the_file(tmp_path):
     path = write(tmp_path, "1.10", "pyhton: mymodel:warm", "ghcr.io/acme/Flux")
     assert str(error_of(path)).replace(f"{tmp_path}/", "").splitlines() == [
         "glowplug.yaml:3: model.version: 1.10 was read by YAML as the number 1.1; quote it",
-        "glowplug.yaml:4: run: names nothing to run; write python: mymodel:warm or cog: .",
+        "glowplug.yaml:4: run: names nothing to run; write python: mymodel:warm, cog: . or command: [...]",
         "glowplug.yaml:5: run.pyhton: unknown key; did you mean 'python'?",
         (
             "glowplug.yaml:6: artifact: 'ghcr.io/acme/Flux' has no valid repository name; "
@@ -255,6 +255,7 @@ def test_the_examples_of_the_reference_are_valid(repository):
     git(repository, "commit", "-qm", "first")
     (repository / "cog.yaml").write_text("run: predict.py:Predictor\n")
     (repository / "weights.bin").write_bytes(b"w")
+    (repository / "cat.png").write_bytes(b"a cat")
     examples = re.findall(r"^```yaml\n(.*?)^```", REFERENCE.read_text(), re.MULTILINE | re.DOTALL)
     assert len(examples) >= 2
     for example in examples:

@@ -23,7 +23,8 @@ from glowplug.core.spec import (
     version_flaw,
     version_tag,
 )
-from glowplug.core.spec_schema import Surroundings, parse_spec
+from glowplug.core.spec_schema import parse_spec
+from glowplug.core.surroundings import Surroundings
 from glowplug.errors import SpecError
 
 SMALLEST = {
@@ -41,10 +42,15 @@ def read_cog(folder):
     return COG
 
 
+def file_digest(path):
+    if path.endswith("nowhere.png"):
+        raise SpecError(f"{path} cannot be read: No such file or directory")
+    return "sha256:" + path.encode().hex()
+
+
 def parse(values, environ=None, overrides=None, **document):
-    return parse_spec(
-        Document("glowplug.yaml", values, **document), Surroundings(environ or {}, read_cog, overrides or {})
-    )
+    around = Surroundings(environ or {}, read_cog, file_digest, overrides or {})
+    return parse_spec(Document("glowplug.yaml", values, **document), around)
 
 
 def problems_of(values, environ=None, overrides=None, **document):
@@ -188,7 +194,7 @@ EMPTY = "is empty; write a value, or leave the key out"
             "model.version.git: must be describe or commit, but is the text 'tag'",
         ),
         ({"model.version": {"file": None}}, f"model.version.file: {EMPTY}"),
-        ({"run": {}}, "run: names nothing to run; write python: mymodel:warm or cog: ."),
+        ({"run": {}}, "run: names nothing to run; write python: mymodel:warm, cog: . or command: [...]"),
         ({"run.cog": "."}, "run: has both cog and python; keep one"),
         (
             {"run.input": []},
@@ -204,7 +210,7 @@ EMPTY = "is empty; write a value, or leave the key out"
         ),
         (
             {"run": {"cog": ".", "dir": "x"}},
-            "run.dir: only a python workload has one; a Cog model runs in the folder of its cog.yaml",
+            "run.dir: a Cog model runs in the folder of its cog.yaml; leave dir out",
         ),
         ({"run": {"cog": "nowhere"}}, "run.cog: nowhere holds no cog.yaml"),
         (

@@ -197,6 +197,7 @@ def _os_argv(name, args, kwargs):
 
 def _watch_counters(module, log):
     module.counters = RecordingCounters(log)
+    log.write("torch", version=module.torch.__version__)
 
 
 def _watch_triton(module, log):
