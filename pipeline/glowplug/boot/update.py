@@ -113,6 +113,9 @@ def publish_direct(
     """
     for _ in range(_MAX_ROUNDS):
         current = read_published(sink, published.tag)
+        if current.digest != published.digest:
+            # Who moved the tag may have been killed before the index, which then leads every server to the old artifact.
+            update_index(sink, published.record.model, published.record.version)
         with tempfile.TemporaryDirectory(prefix="glowplug-update-") as work:
             document = _push(sink, current, changes, Path(work))
         if document is None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from glowplug.archive.format import MAX_LAYERS
+from glowplug.boot import update
 from glowplug.boot.access import Access
 from glowplug.boot.fetch import fetch
 from glowplug.boot.update import (
@@ -36,6 +37,7 @@ class Server:
 
     sink: object
     place: Path
+    digest: str
 
     def published(self):
         return read_published(self.sink, TAG)
@@ -66,10 +68,11 @@ def start(repository, tmp_path):
 
     def start_one(tag="v3"):
         place = tmp_path / f"server-{next(count)}"
-        fetch(Reference(repository, tag=tag), H100, place, Access(), Console(io.StringIO(), {}))
+        console = Console(io.StringIO(), {})
+        fetched = fetch(Reference(repository, tag=tag), H100, place, Access(), console)
         manager = open_sink_without_extras(repository)
         opened.append(manager)
-        return Server(manager.__enter__(), place)
+        return Server(manager.__enter__(), place, fetched.digest)
 
     yield start_one
     for manager in opened:
@@ -128,6 +131,23 @@ def test_what_another_server_published_is_not_published_again(start):
     publish_direct(one.sink, one.published(), one.compile(NEW), sleep=lambda _s: None)
     assert publish_direct(two.sink, base, two.compile(NEW), sleep=lambda _s: None) == one.published().digest
     assert len(two.published().record.updates) == 1
+
+
+def test_an_index_that_was_left_behind_is_brought_up_to_date(start, monkeypatch):
+    """By the next server that compiles the same, since the old index led it to the old artifact."""
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    one = start()
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(update, "update_index", killed)
+        publish_direct(one.sink, one.published(), one.compile(NEW), sleep=lambda _s: None)
+    two = start()
+    assert files_of(two) == set(FILES)
+    base = read_published(two.sink, two.digest)
+    publish_direct(two.sink, base, two.compile(NEW), sleep=lambda _s: None)
+    assert files_of(start()) == {*FILES, *NEW}
 
 
 def test_servers_that_update_at_once_lose_nothing(start):
