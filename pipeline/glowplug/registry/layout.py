@@ -2,7 +2,7 @@
 
 Blobs are immutable and named after their digest, so only ``index.json`` is ever contended: it is replaced by
 rename, under a lock, and entries of other tools are kept as they are. A kill at any instant
-leaves the old state.
+leaves the old state, and at most a dotted file, which a later writer removes.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import collections
 import errno
 import fcntl
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -49,6 +50,9 @@ _LOCK = "index.json.lock"
 # The lock is held for one small write; whoever holds it longer hangs.
 _LOCK_TIMEOUT_S = 30.0
 _LOCK_POLL_S = 0.01
+# `.<name>.<eight digits>`, as `_replacing` names them. A file that is being written changes all the time.
+_TEMPORARY = re.compile(r"\.(oci-layout|index\.json|[0-9a-f]{64})\.[0-9a-f]{8}")
+_ABANDONED_S = 24 * 3600.0
 _OTHER_FOLDER = "name a new folder, or an OCI layout"
 
 
@@ -58,6 +62,7 @@ class Layout:
     def __init__(self, repository: LayoutRepository) -> None:
         self._name = str(repository)
         self._root = Path(repository.path)
+        self._is_swept = False
 
     def resolve(self, selector: str) -> Document:
         """See ``Source.resolve``; a digest also finds the children of an index, which nothing lists."""
@@ -148,6 +153,7 @@ class Layout:
         with self._reporting("create"):
             self._root.mkdir(parents=True, exist_ok=True)
             if (self._root / _MARKER).exists():
+                self._sweep()
                 return
             # What another process may have made of a new layout by now; dotted names are its temporary files.
             ours = {_MARKER, _INDEX, _LOCK, "blobs"}
@@ -163,6 +169,18 @@ class Layout:
                         file.write(encode(_EMPTY_INDEX))
             with _replacing(self._root / _MARKER) as file:
                 file.write(_MARKER_CONTENT)
+
+    def _sweep(self) -> None:
+        """Remove what killed writers left, once per writer."""
+        if self._is_swept:
+            return
+        self._is_swept = True
+        for folder in (self._root, self._root / "blobs" / "sha256"):
+            with suppress(OSError), os.scandir(folder) as entries:
+                for entry in entries:
+                    if _TEMPORARY.fullmatch(entry.name) and _is_abandoned(entry):
+                        with suppress(OSError):
+                            os.unlink(entry.path)  # noqa: PTH108
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -232,6 +250,13 @@ def _replacing(path: Path) -> Iterator[IO[bytes]]:
         os.fsync(folder)  # the rename itself must survive a power cut before anything refers to the file
     finally:
         os.close(folder)
+
+
+def _is_abandoned(entry: os.DirEntry[str]) -> bool:
+    try:
+        return time.time() - entry.stat(follow_symlinks=False).st_mtime > _ABANDONED_S
+    except FileNotFoundError:  # it has got its name
+        return False
 
 
 def _try_lock(file: IO[bytes]) -> bool:

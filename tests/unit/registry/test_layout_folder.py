@@ -156,6 +156,28 @@ def test_nothing_half_written_stays(folder: Layout, root: Path, tmp_path: Path) 
     assert list((root / "blobs" / "sha256").iterdir()) == []
 
 
+KILLED = (
+    "import os; from pathlib import Path; from glowplug.registry.layout import _replacing\n"
+    "with _replacing(Path({path!r})) as file: file.write(b'half'); os._exit(9)"
+)
+
+
+def test_what_killed_writers_left_is_removed_a_day_later(folder: Layout, root: Path) -> None:
+    folder.check_push()
+    blobs = root / "blobs" / "sha256"
+    for path in (root / "index.json", blobs / ("0" * 64)):
+        subprocess.run([sys.executable, "-c", KILLED.format(path=str(path))], check=False)
+    (root / ".notes.12345678").write_text("somebody's")
+    left = [path for path in (*root.glob(".*"), *blobs.glob(".*")) if "notes" not in path.name]
+    assert len(left) == 2
+    Layout(LayoutRepository(str(root))).check_push()
+    assert all(path.exists() for path in left)  # they may be another writer's
+    for path in (*left, root / ".notes.12345678"):
+        os.utime(path, (1_000_000, 1_000_000))
+    Layout(LayoutRepository(str(root))).check_push()
+    assert [path.name for path in (*root.glob(".*"), *blobs.glob(".*"))] == [".notes.12345678"]
+
+
 def test_files_can_be_read_by_others(folder: Layout, root: Path, tmp_path: Path) -> None:
     before = os.umask(0o022)
     try:
