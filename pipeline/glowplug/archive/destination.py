@@ -7,15 +7,11 @@ folder behind, without the lock: the next one to put something beside it removes
 from __future__ import annotations
 
 import errno
-import fcntl
-import os
-import shutil
-import tempfile
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
+from glowplug.archive.owned import Family, own_folder
 from glowplug.errors import GlowplugError, UsageError
 
 _ELSEWHERE = "choose a folder that does not exist yet, on a local, writable file system"
@@ -24,9 +20,8 @@ _REFUSED = (
 )  # fmt: skip
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
-_PREFIX, _SUFFIX = ".glowplug.", ".partial"
-# Where a lock says nothing about its owner, nothing younger than this is removed: no download takes so long.
-_ABANDONED_S = 24 * 3600.0
+# No download takes longer than a day.
+_PARTIAL = Family(".glowplug.", ".partial", abandoned_s=24 * 3600.0)
 
 
 @contextmanager
@@ -42,72 +37,16 @@ def staged(destination: Path) -> Iterator[Path]:
     _require_free(destination)
     try:
         _make_parents(destination)
-        _sweep(destination.parent)
-        with _owned_folder(destination.parent) as staging:
-            yield staging
-            (staging / "tree").rename(destination)
+        staging = own_folder(destination.parent, _PARTIAL)
+        try:
+            yield staging.path
+            (staging.path / "tree").rename(destination)
+        finally:
+            staging.remove()
     except (ConnectionError, TimeoutError):  # the network's, passing through
         raise
     except OSError as error:
         raise _explained(error, destination) from error
-
-
-@contextmanager
-def _owned_folder(parent: Path) -> Iterator[Path]:
-    """Make a folder that stays locked until it is removed."""
-    while True:
-        name = tempfile.mkdtemp(prefix=f"{_PREFIX}{_kernel()}.", suffix=_SUFFIX, dir=parent)
-        with suppress(FileNotFoundError, BlockingIOError):  # it was swept before it was locked
-            lock = _lock(Path(name))
-            break
-    try:
-        yield Path(name)
-    finally:
-        shutil.rmtree(name, ignore_errors=True)
-        if lock is not None:
-            os.close(lock)
-
-
-def _sweep(parent: Path) -> None:
-    """Remove what killed processes left in ``parent``, and nothing that a live one works on."""
-    for folder in parent.glob(f"{_PREFIX}*{_SUFFIX}"):
-        with suppress(OSError):  # it is gone, or has an owner, or belongs to another user
-            # Some network file systems grant the same lock once on every machine. There, only age tells.
-            same_kernel = folder.name.startswith(f"{_PREFIX}{_kernel()}.")
-            if not same_kernel and time.time() - folder.lstat().st_mtime < _ABANDONED_S:
-                continue
-            lock = _lock(folder)
-            if lock is not None:
-                shutil.rmtree(folder, ignore_errors=True)
-                os.close(lock)
-
-
-def _lock(folder: Path) -> int | None:
-    """Lock a folder by an open descriptor, which the kernel closes with the process; ``None`` where nothing can be locked.
-
-    Raises:
-        BlockingIOError: it has an owner.
-        FileNotFoundError: it was removed.
-    """
-    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        folder.lstat()  # it may have been removed between the two calls
-    except (BlockingIOError, FileNotFoundError):
-        os.close(lock)
-        raise
-    except OSError:  # NFS locks no folders
-        os.close(lock)
-        return None
-    return lock
-
-
-def _kernel() -> str:
-    """Return a name for the running kernel: among its processes, a lock means what it says."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
-    except OSError:
-        return "-"
 
 
 def _make_parents(destination: Path) -> None:

@@ -8,11 +8,17 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from glowplug.archive.owned import Family, OwnedFolder, own_folder
 from glowplug.errors import UsageError
 
+# A server may go on for long without a change to the folder itself.
+_PRIVATE = Family("glowplug-run-", "", abandoned_s=30 * 24 * 3600.0, heritable=True)
 
-def private_folder(environ: Mapping[str, str]) -> Path:
-    """Return a path of which nothing exists yet but a parent that only this user can enter.
+
+def private_folder(environ: Mapping[str, str]) -> OwnedFolder:
+    """Make a folder that only this user can enter, and remove those of which every user was killed.
+
+    It is locked by this process, and by those that it starts or becomes: whoever uses it has inherited the lock.
 
     Raises:
         UsageError: there is no such place from which libraries can be loaded.
@@ -21,7 +27,7 @@ def private_folder(environ: Mapping[str, str]) -> Path:
         try:
             parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             if not is_noexec(parent):
-                return Path(tempfile.mkdtemp(prefix="run-", dir=parent)) / "caches"
+                return own_folder(parent, _PRIVATE)
         except OSError:
             continue
     raise UsageError(
@@ -31,7 +37,7 @@ def private_folder(environ: Mapping[str, str]) -> Path:
 
 @contextlib.contextmanager
 def place(wanted: Path | None, environ: Mapping[str, str]) -> Iterator[Path]:
-    """Yield where the cache goes: as wanted, or to a private folder, which does not stay when nothing comes.
+    """Yield where the cache goes: as wanted, or into a private folder, which does not stay when nothing comes.
 
     Raises:
         UsageError: there is no such place.
@@ -39,12 +45,11 @@ def place(wanted: Path | None, environ: Mapping[str, str]) -> Iterator[Path]:
     if wanted is not None:
         yield wanted
         return
-    destination = private_folder(environ)
+    private = private_folder(environ)
     try:
-        yield destination
+        yield private.path / "caches"
     except BaseException:
-        with contextlib.suppress(OSError):
-            destination.parent.rmdir()
+        private.remove()
         raise
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from glowplug.boot.access import Access, open_repository
 from glowplug.boot.activate import activation
 from glowplug.boot.fetch import Chosen, choose_artifact, put_in_place
-from glowplug.boot.place import private_folder, require_usable
+from glowplug.boot.place import place, require_usable
 from glowplug.boot.run import model_facts
 from glowplug.boot.store import STORE_VARIABLE, Store
 from glowplug.core.record import START_FILE
@@ -95,13 +95,13 @@ def prefetch(
         access = Access(Options(timeout_s=timeout_s), Store(Path(named).absolute()) if named else None)
         wanted = parse_reference(reference)
         host = model_facts(None, {}).target
-        path = Path(destination).absolute() if destination is not None else private_folder(environ)
-        require_usable(path)
-        source = closing.enter_context(open_repository(wanted.repository, access, console.note))
-        chosen = choose_artifact(source, wanted, host)
-        environ.update(activation(chosen.record, path, environ))
-        _stabilize_keys()
-        handle.start(source, chosen, path, closing)
+        with place(Path(destination).absolute() if destination is not None else None, environ) as path:
+            require_usable(path)
+            source = closing.enter_context(open_repository(wanted.repository, access, console.note))
+            chosen = choose_artifact(source, wanted, host)
+            environ.update(activation(chosen.record, path, environ))
+            _stabilize_keys()
+            handle.start(source, chosen, path, closing)
     except GlowplugError as error:
         closing.close()
         console.warn(f"no cache: {error}; starting cold")

@@ -122,7 +122,7 @@ class Project:
         marks = ("glowplug-build-", ".glowplug.", ".index.json.", ".oci-layout.")
         everywhere = (path for root in (self.folder, self.home) for path in root.rglob("*"))
         found = [path for path in everywhere if path.name.startswith(marks)]
-        found += [path for path in self.home.rglob("run-*") if not any(path.rglob("record.json"))]
+        found += [path for path in self.home.rglob("glowplug-run-*") if not any(path.rglob("record.json"))]
         return sorted(map(str, [*found, *self.tmp.iterdir()]))
 
     def untouched(self) -> bool:

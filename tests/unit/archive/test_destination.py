@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from glowplug.archive import destination
+from glowplug.archive import owned
 from glowplug.archive.destination import staged
 
 
@@ -58,7 +58,7 @@ def test_a_lock_of_another_kernel_is_believed_after_a_day(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = left_behind(tmp_path)
-    monkeypatch.setattr(destination, "_kernel", lambda: "another")
+    monkeypatch.setattr(owned, "_kernel", lambda: "another")
     put(tmp_path / "out")
     assert partial(tmp_path) == [name]
     os.utime(tmp_path / name, (1_000_000, 1_000_000))
@@ -70,13 +70,32 @@ def fails(*_: object) -> None:
     raise OSError(9, "Bad file descriptor")
 
 
-def test_without_locks_nothing_is_swept_and_all_else_works(
+def test_without_locks_only_age_tells_and_all_else_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = left_behind(tmp_path)
     monkeypatch.setattr("fcntl.flock", fails)
     put(tmp_path / "out")
     assert (tmp_path / "out").is_dir()
+    assert partial(tmp_path) == [name]
+    os.utime(tmp_path / name, (1_000_000, 1_000_000))
+    put(tmp_path / "later")
+    assert partial(tmp_path) == []
+
+
+def test_what_a_live_process_works_on_stays_however_old_it_looks(tmp_path: Path) -> None:
+    with staged(tmp_path / "first") as staging:
+        (staging / "tree").mkdir()
+        os.utime(staging, (1_000_000, 1_000_000))
+        put(tmp_path / "second")
+    assert (tmp_path / "first").is_dir()
+
+
+def test_what_belongs_to_another_user_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root may remove anything, and must not: in /tmp, others have folders too."""
+    name = left_behind(tmp_path)
+    monkeypatch.setattr("os.geteuid", lambda: os.getuid() + 1)
+    put(tmp_path / "out")
     assert partial(tmp_path) == [name]
 
 
@@ -92,7 +111,7 @@ def plant_file(path: Path, _: Path) -> None:
 def test_only_folders_are_swept(tmp_path: Path, plant: Callable[[Path, Path], None]) -> None:
     elsewhere = tmp_path / "elsewhere"
     (elsewhere / "kept").mkdir(parents=True)
-    name = f".glowplug.{destination._kernel()}.x.partial"
+    name = f".glowplug.{owned._kernel()}.x.partial"
     plant(tmp_path / name, elsewhere)
     put(tmp_path / "out")
     assert partial(tmp_path) == [name]
@@ -110,8 +129,8 @@ def test_a_folder_that_is_swept_before_it_is_locked_is_made_again(
             folder.rmdir()
         return lock(folder)
 
-    lock = destination._lock
-    monkeypatch.setattr(destination, "_lock", swept_at_first)
+    lock = owned._lock
+    monkeypatch.setattr(owned, "_lock", swept_at_first)
     put(tmp_path / "out")
     assert len(attempts) == 2
     assert partial(tmp_path) == []

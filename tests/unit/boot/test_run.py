@@ -144,7 +144,7 @@ def test_a_cold_start_leaves_no_folder(monkeypatch, artifact, asked, heard, tmp_
     failing(monkeypatch, errors.UnavailableError("down"))
     environ = ENVIRON | {"HOME": str(tmp_path / "home")}
     assert prepare(asked(artifact, dest=None), environ, Console(heard)) == Prepared(environ)
-    assert [path for path in (tmp_path / "home").rglob("*") if path.name.startswith("run-")] == []
+    assert list((tmp_path / "home" / ".cache" / "glowplug").iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -238,16 +238,17 @@ def test_a_private_folder_is_made_where_it_can_be(tmp_path, monkeypatch, environ
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     monkeypatch.chdir(tmp_path)
-    made = private_folder({name: value.format(tmp=tmp_path) for name, value in environ.items()})
-    assert made.parent.parent == tmp_path / below
-    assert not made.exists()
-    assert stat.S_IMODE(made.parent.stat().st_mode) == 0o700
-    assert made.parent.stat().st_uid == os.geteuid()
+    made = private_folder({name: value.format(tmp=tmp_path) for name, value in environ.items()}).path
+    assert made.parent == tmp_path / below
+    assert stat.S_IMODE(made.stat().st_mode) == 0o700
+    assert made.stat().st_uid == os.geteuid()
 
 
 def test_two_private_folders_are_two(tmp_path):
     environ = {"HOME": str(tmp_path)}
-    assert private_folder(environ) != private_folder(environ)
+    first, second = private_folder(environ).path, private_folder(environ).path
+    assert first != second
+    assert first.is_dir()  # the second start has removed nothing of the first one's
 
 
 def test_no_place_for_a_private_folder(monkeypatch):

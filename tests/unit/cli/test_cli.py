@@ -140,7 +140,7 @@ def test_run_removes_the_private_folder_that_it_made(layout, tmp_path):
         HOME=str(tmp_path),
     )
     said, was_there = done.stdout.splitlines()
-    assert json.loads(said)[1].startswith(f"{tmp_path}/.cache/glowplug/run-")
+    assert json.loads(said)[1].startswith(f"{tmp_path}/.cache/glowplug/glowplug-run-")
     assert was_there == "True"
     assert list((tmp_path / ".cache" / "glowplug").iterdir()) == []
 
