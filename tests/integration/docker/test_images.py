@@ -10,6 +10,7 @@ import tarfile
 import pytest
 
 from glowplug.core.image_spec import Volume
+from glowplug.engine.docker.client import connect
 from glowplug.errors import DeniedError, EngineError, NotFoundError, UnavailableError
 from integration.docker.images import TORCH
 from integration.docker.runs import Runs
@@ -182,3 +183,17 @@ def test_a_full_disk_is_told(plain_docker, tmp_path, pushed):
             opened(plain_docker, tmp_path, "tiny:1")
         with pytest.raises(EngineError, match="disk is full"):
             opened(plain_docker, tmp_path, pushed)
+
+
+def test_the_engine_is_the_one_of_dockers_current_context(docker, tmp_path, monkeypatch):
+    meta = tmp_path / "contexts" / "meta" / hashlib.sha256(b"builder").hexdigest()
+    meta.mkdir(parents=True)
+    host = docker.environ["DOCKER_HOST"]
+    (tmp_path / "config.json").write_text('{"currentContext": "builder"}')
+    (meta / "meta.json").write_text(
+        json.dumps({"Name": "builder", "Metadata": {}, "Endpoints": {"docker": {"Host": host}}})
+    )
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    with connect({}) as client:
+        assert client.host == host

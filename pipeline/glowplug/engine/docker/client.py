@@ -81,6 +81,9 @@ def connect(environ: Mapping[str, str]) -> Iterator[Client]:
     host = environ.get("DOCKER_HOST") or _DEFAULT_HOST
     api = None
     try:
+        if not environ.get("DOCKER_HOST"):
+            context = docker.ContextAPI.get_context(environ.get("DOCKER_CONTEXT"))
+            host = (context and context.Host) or _DEFAULT_HOST
         client = docker.DockerClient.from_env(
             environment=dict(environ), timeout=_PING_TIMEOUT_S, use_ssh_client=host.startswith("ssh://")
         )
