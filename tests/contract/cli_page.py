@@ -18,7 +18,8 @@ HEAD = """\
 `glowplug COMMAND`, or `python -m glowplug COMMAND`. Results go to stdout, everything for people to stderr; `--json` makes
 the result JSON. A flag goes before its environment variable, a variable before the spec. Failures end with one of the
 [exit codes](exit-codes.md). `REFERENCE` is `HOST/NAME:TAG`, `HOST/NAME@sha256:DIGEST`, or `oci:PATH:TAG` for an OCI layout
-folder; plain HTTP is used for registries on this machine only. Every command has `-h` and `--help`.
+folder; plain HTTP is used for registries on this machine only. `inspect`, `fetch`, `run` also take a model's image that
+[links to its cache](artifact-format.md#link). Every command has `-h` and `--help`.
 """
 
 

@@ -27,7 +27,6 @@ EXCEPTIONS = {
     ("cli/options.py", "registry"): "the flags of a connection are its options",
     ("cli/facts.py", "host"): "it shows what that finds out",
     ("cli/index.py", "registry"): "it opens the repository that the argument names",
-    ("cli/inspect.py", "registry"): "it opens the repository that the argument names",
     ("report/build.py", "build"): "the type of what it shows; not imported when the program runs",
     ("report/inspect.py", "boot"): "the type of what it shows; not imported when the program runs",
 }

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from glowplug.boot.fetch import read_config
-from glowplug.boot.resolve import Resolution, read_candidates
+from glowplug.boot.linked import by_digest_or_tag, find_links, options_for
+from glowplug.boot.resolve import NotAnArtifactError, Resolution, read_candidates
+from glowplug.core.artifact import ARCHITECTURES
 from glowplug.core.oci import Manifest, parse_manifest
 from glowplug.core.record import Record
 from glowplug.core.reference import Reference
-from glowplug.registry.source import Source
+from glowplug.registry.options import Options
+from glowplug.registry.source import Source, open_source
 
 
 @dataclass(frozen=True)
@@ -32,13 +37,32 @@ class Described:
         }
 
 
-def describe(source: Source, reference: Reference) -> tuple[Described, ...]:
-    """Read every artifact that a reference offers, in the order of the index.
+def describe(reference: Reference, options: Options, note: Callable[[str], None]) -> tuple[Described, ...]:
+    """Read every artifact that a reference offers, in the order of the index, or that a model's image is linked to.
 
     Raises:
-        NotFoundError: the reference names no glowplug artifact.
+        NotFoundError: the reference names neither.
         IntegrityError: a document is not what it should be.
+        DeniedError, UnavailableError: a repository cannot be read.
     """
+    with open_source(reference.repository, options, note) as source:
+        try:
+            return _describe(source, reference)
+        except NotAnArtifactError as error:
+            architectures = ARCHITECTURES.values()
+            found = [find_links(source, reference, error.document, name) for name in architectures]
+            caches = list(dict.fromkeys(link.cache for links in found for link in links))
+            if not caches:
+                raise
+    described: list[Described] = []
+    for cache in caches:
+        note(f"{reference} is linked to {cache}")
+        with open_source(cache.repository, options_for(cache, reference, options), note) as source:
+            described += by_digest_or_tag(partial(_describe, source), cache)
+    return tuple(described)
+
+
+def _describe(source: Source, reference: Reference) -> tuple[Described, ...]:
     described = []
     for candidate in read_candidates(source, reference):
         document = source.resolve(candidate.descriptor.digest)

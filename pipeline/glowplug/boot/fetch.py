@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from glowplug.archive.unpack import Layer, unpack
 from glowplug.boot.access import Access, open_repository
 from glowplug.boot.place import require_usable
-from glowplug.boot.resolve import Resolution, resolve
+from glowplug.boot.resolve import NotAnArtifactError, Resolution, resolve
 from glowplug.caches.table import relocation
 from glowplug.core.integrity import CopyBlob
 from glowplug.core.oci import Descriptor, Manifest, decode
@@ -84,13 +85,41 @@ def fetch(reference: Reference, host: Target, destination: Path, access: Access,
     require_usable(path)
     with (
         console.step(f"Fetch {reference}") as step,
-        open_repository(reference.repository, access, console.note) as source,
+        open_artifact(reference, host, access, console.note) as (source, chosen),
     ):
-        chosen = choose_artifact(source, reference, host)
         fetched = put_in_place(source, chosen, path, step.progress)
         kept = f"{fetched.files} files, {size_text(fetched.size_bytes)}"
         step.result = f"{chosen.record.target.gpu_type}, {kept}"
     return fetched
+
+
+@contextmanager
+def open_artifact(
+    reference: Reference, host: Target, access: Access, note: Callable[[str], None]
+) -> Iterator[tuple[Source, Chosen]]:
+    """Open the repository of what fits ``host``: the reference's own, or the one that a model's image is linked to.
+
+    Only a reference that names no artifact costs the requests that looking for links takes.
+
+    Raises:
+        GlowplugError: see ``fetch``.
+    """
+    with ExitStack() as stack:
+        source = stack.enter_context(open_repository(reference.repository, access, note))
+        try:
+            chosen = choose_artifact(source, reference, host)
+        except NotAnArtifactError as error:
+            # Few need it.
+            from glowplug.boot.linked import by_digest_or_tag, linked_cache, options_for  # noqa: PLC0415
+
+            cache = linked_cache(source, reference, error.document, host)
+            if cache is None:
+                raise
+            note(f"{reference} is linked to {cache}")
+            linked = access._replace(registry=options_for(cache, reference, access.registry))
+            source = stack.enter_context(open_repository(cache.repository, linked, note))
+            chosen = by_digest_or_tag(lambda wanted: choose_artifact(source, wanted, host), cache)
+        yield source, chosen
 
 
 def choose_artifact(source: Source, reference: Reference, host: Target) -> Chosen:

@@ -10,9 +10,9 @@ import threading
 from collections.abc import MutableMapping
 from pathlib import Path
 
-from glowplug.boot.access import Access, open_repository
+from glowplug.boot.access import Access
 from glowplug.boot.activate import activation
-from glowplug.boot.fetch import Chosen, choose_artifact, put_in_place
+from glowplug.boot.fetch import Chosen, open_artifact, put_in_place
 from glowplug.boot.place import place, require_usable
 from glowplug.boot.run import model_facts
 from glowplug.boot.store import STORE_VARIABLE, Store
@@ -97,8 +97,7 @@ def prefetch(
         host = model_facts(None, {}).target
         with place(Path(destination).absolute() if destination is not None else None, environ) as path:
             require_usable(path)
-            source = closing.enter_context(open_repository(wanted.repository, access, console.note))
-            chosen = choose_artifact(source, wanted, host)
+            source, chosen = closing.enter_context(open_artifact(wanted, host, access, console.note))
             environ.update(activation(chosen.record, path, environ))
             _stabilize_keys()
             handle.start(source, chosen, path, closing)

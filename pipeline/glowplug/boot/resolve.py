@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from glowplug.core.compat import Candidate, Verdict, choose
@@ -38,11 +39,23 @@ class Resolution(NamedTuple):
     trace: tuple[Verdict, ...]
 
 
+class NotAnArtifactError(NotFoundError):
+    """The reference names something else, perhaps the model's image; ``document`` is what it names."""
+
+    def __init__(self, reference: Reference, document: Document) -> None:
+        super().__init__(
+            f"{reference} is not a glowplug artifact",
+            hint="glowplug build pushes to <artifact>:<version>, and links the image of run.image to it; "
+            "look for a misspelt name",
+        )
+        self.document = document
+
+
 def read_candidates(source: Source, reference: Reference) -> tuple[Candidate, ...]:
     """Return what a reference offers: an index's entries, or the one artifact that it names.
 
     Raises:
-        NotFoundError: the reference names nothing, or something that is no glowplug artifact.
+        NotFoundError: the reference names nothing; a ``NotAnArtifactError`` when it names something else.
         IntegrityError: it is one of another format.
     """
     document = source.resolve(reference.selector)
@@ -59,10 +72,7 @@ def read_candidates(source: Source, reference: Reference) -> tuple[Candidate, ..
             hint="update glowplug, or build the artifact again",
         )
     if not candidates:
-        raise NotFoundError(
-            f"{reference} is not a glowplug artifact",
-            hint="glowplug build pushes to <artifact>:<version>; the model's own image is another reference",
-        )
+        raise NotAnArtifactError(reference, document)
     return candidates
 
 
@@ -74,17 +84,29 @@ def resolve(source: Source, reference: Reference, host: Target) -> Resolution:
         NoCompatibleTargetError: nothing fits; the message holds the trace.
         IntegrityError: the manifest is not what the index says.
     """
-    best, trace = choose(read_candidates(source, reference), host)
+    best, trace = require_fit(reference, read_candidates(source, reference), host)
+    document = source.resolve(best.descriptor.digest)
+    manifest = parse_manifest(document)
+    _require_consistent(document, manifest, best)
+    return Resolution(document.digest, manifest, best.target, trace)
+
+
+def require_fit(
+    reference: Reference, candidates: Sequence[Candidate], host: Target
+) -> tuple[Candidate, tuple[Verdict, ...]]:
+    """Return what fits ``host``, and the verdict on every candidate.
+
+    Raises:
+        NoCompatibleTargetError: nothing fits; the message holds the trace.
+    """
+    best, trace = choose(candidates, host)
     if best is None:
         reasons = "".join(f"\n  {verdict}" for verdict in trace)
         raise NoCompatibleTargetError(
             f"{reference} has nothing for this host ({host.gpu_type}){reasons}",
             hint="build it on a machine like this one; the cache's value stands before the ≠, this host's after it",
         )
-    document = source.resolve(best.descriptor.digest)
-    manifest = parse_manifest(document)
-    _require_consistent(document, manifest, best)
-    return Resolution(document.digest, manifest, best.target, trace)
+    return best, trace
 
 
 def _candidate(descriptor: Descriptor) -> Candidate | None:

@@ -9,7 +9,8 @@ from glowplug.core.oci import CONFIG_TYPE, Descriptor, Manifest, digest_of, enco
 from glowplug.core.record import RECORD_LABEL, Record
 from glowplug.errors import GlowplugError
 
-_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+# The image-spec's words (GOARCH) for the machines that caches are made for.
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def architecture_of(machine: str) -> str:
         GlowplugError: torch.compile caches are not made for it.
     """
     try:
-        return _ARCHITECTURES[machine]
+        return ARCHITECTURES[machine]
     except KeyError:
         raise GlowplugError(
             f"no artifact can be made on {machine}", hint="build on x86_64 or aarch64"

@@ -8,7 +8,7 @@ from which its entry can be made again (docs/reference/artifact-format.md).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from glowplug.core.oci import (
@@ -84,6 +84,15 @@ class Link(NamedTuple):
         return Document(MANIFEST_TYPE, encode(body))
 
 
+def link_to(cache: Reference, annotations: Mapping[str, str]) -> Link | None:
+    """Return the link to an artifact whose manifest has these annotations; ``None`` when it is none of ours."""
+    target = target_from_annotations(annotations)
+    if annotations.get(ANNOTATION_FORMAT) != str(FORMAT) or target is None:
+        return None
+    model, version = annotations.get(ANNOTATION_MODEL, ""), annotations.get(ANNOTATION_VERSION, "")
+    return Link(cache, target, model, version, annotations.get(ANNOTATION_CREATED, ""))
+
+
 def read_links(entries: Iterable[Descriptor]) -> tuple[Link, ...]:
     """Return the links among referrers, the latest for each target, in the order of the targets.
 
@@ -104,21 +113,13 @@ def read_links(entries: Iterable[Descriptor]) -> tuple[Link, ...]:
 
 
 def _read_link(entry: Descriptor) -> Link | None:
-    said = entry.annotations
-    target = target_from_annotations(said)
-    if entry.artifact_type != LINK_TYPE or said.get(ANNOTATION_FORMAT) != str(FORMAT) or target is None:
+    if entry.artifact_type != LINK_TYPE:
         return None
     try:
-        cache = parse_reference(said.get(ANNOTATION_CACHE, ""))
+        cache = parse_reference(entry.annotations.get(ANNOTATION_CACHE, ""))
     except UsageError:
         return None
-    return Link(
-        cache,
-        target,
-        said.get(ANNOTATION_MODEL, ""),
-        said.get(ANNOTATION_VERSION, ""),
-        said.get(ANNOTATION_CREATED, ""),
-    )
+    return link_to(cache, entry.annotations)
 
 
 def target_key(target: Target) -> str:

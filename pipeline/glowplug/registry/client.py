@@ -56,7 +56,10 @@ class RegistrySource:
         self.deadline = Deadline(options.timeout_s)
         self.transport = Transport(options, self.deadline)
         self.authorizer = Authorizer(
-            repository, actions, lambda: find_credential(repository, environ), self._fetch_token
+            repository,
+            actions,
+            lambda: find_credential(repository, environ, login_variables=options.login_variables),
+            self._fetch_token,
         )
         scheme = "http" if options.plain_http or repository.is_loopback else "https"
         host = _HUB_API if repository.host in _HUB_ALIASES else repository.host
@@ -110,7 +113,7 @@ class RegistrySource:
 
     def referrers(self, subject: str, artifact_type: str) -> tuple[Descriptor, ...] | None:
         """See ``Source.referrers``."""
-        from glowplug.registry.referrers import ask_registry  # noqa: PLC0415 (few ask this)
+        from glowplug.registry.referrers_api import ask_registry  # noqa: PLC0415 (few ask this)
 
         return ask_registry(self, subject, artifact_type)
 

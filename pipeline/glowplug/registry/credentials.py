@@ -38,14 +38,21 @@ class Credential:
         return f"Credential({self.username!r}, ...)"
 
 
-def find_credential(repository: RegistryRepository, environ: Mapping[str, str]) -> Credential | None:
+def find_credential(
+    repository: RegistryRepository, environ: Mapping[str, str], *, login_variables: bool = True
+) -> Credential | None:
     """Return the credential for a repository, ``None`` when there is none: many registries serve anyone.
+
+    Args:
+        repository: for which one.
+        environ: the login that it may hold, and where the files are.
+        login_variables: whether that login is meant for this repository.
 
     Raises:
         DeniedError: a file is damaged, or the helper that a file names for this host does not work.
     """
     username, password = (environ.get(name, "") for name in LOGIN_VARIABLES)
-    if username and password:
+    if login_variables and username and password:
         return Credential(username, password)
     for path in _files(environ):
         config = _read(path)

@@ -18,7 +18,6 @@ from glowplug.core.oci import Descriptor, Document
 from glowplug.core.reference import RegistryRepository, parse_repository
 from glowplug.errors import GlowplugError, UsageError
 from glowplug.registry.client import RegistrySource
-from glowplug.registry.credentials import LOGIN_VARIABLES
 from glowplug.registry.options import Options
 from glowplug.registry.source import Source, ignore
 
@@ -93,10 +92,8 @@ def open_mirrored(
     }
     places.pop(repository, None)
     with contextlib.ExitStack() as stack:
-        # The login in these variables is for the registry that the reference names.
-        logins = {name: value for name, value in environ.items() if name not in LOGIN_VARIABLES}
         mirrors = [
-            RegistrySource(place, _options(origin.options, mirror), environ=logins)
+            RegistrySource(place, _options(origin.options, mirror), environ=environ)
             for place, mirror in places.items()
         ]
         for source in mirrors:
@@ -112,6 +109,7 @@ def _options(options: Options, mirror: Mirror) -> Options:
         read_timeout_s=min(options.read_timeout_s, _READ_TIMEOUT_S),
         retries=0,
         plain_http=mirror.plain_http,
+        login_variables=False,
     )
 
 

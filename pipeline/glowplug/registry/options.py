@@ -25,6 +25,8 @@ class Options(NamedTuple):
         read_timeout_s: longest silence on a connection.
         retries: how often one request is repeated after a failure that may pass.
         plain_http: allow HTTP for hosts that are not this machine.
+        login_variables: whether GLOWPLUG_USERNAME and GLOWPLUG_PASSWORD are meant for this registry, as they are for
+            the one that a user names.
     """
 
     timeout_s: float | None = None
@@ -32,6 +34,7 @@ class Options(NamedTuple):
     read_timeout_s: float = READ_TIMEOUT_S
     retries: int = RETRIES
     plain_http: bool = False
+    login_variables: bool = True
 
 
 DEFAULT = Options()
