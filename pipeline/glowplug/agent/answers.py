@@ -81,18 +81,38 @@ def _is_number(value):
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
+def _is_nan(number):
+    return isinstance(number, float) and math.isnan(number)
+
+
 def _compare_leaf(want, got, tolerance):
     """Return the difference of two values of one type, and what is wrong with it."""
     if not _is_number(want):
         return 0.0, "" if want == got else "%s differs" % ("text" if isinstance(want, str) else "the value")
-    if want == got or (math.isnan(want) and math.isnan(got)):
+    if want == got or (_is_nan(want) and _is_nan(got)):
         return 0.0, ""
+    changed = "%s became %s" % (_shown(want), _shown(got))
     if isinstance(want, int) and isinstance(got, int):
-        return float(min(abs(want - got), sys.float_info.max)), "%d became %d" % (want, got)
-    difference = abs(float(want) - float(got))
-    if difference <= tolerance + tolerance * abs(float(want)) < float("inf"):
+        return _as_float(abs(want - got)), changed
+    a, b = _as_float(want), _as_float(got)
+    difference = abs(a - b)
+    if difference <= tolerance + tolerance * abs(a) < float("inf"):
         return difference, ""
-    return 0.0 if math.isnan(difference) else difference, "%r became %r" % (want, got)
+    return 0.0 if math.isnan(difference) else difference, changed
+
+
+def _as_float(number):
+    """Return a number of JSON, where a whole one may have any size, as one of the machine's."""
+    try:
+        return float(number)
+    except OverflowError:
+        return float("inf")
+
+
+def _shown(number):
+    if isinstance(number, int) and abs(number) >= 2**63:
+        return "a number of %d digits" % len(str(abs(number)))
+    return repr(number)
 
 
 def read(content_type, body):
