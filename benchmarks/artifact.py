@@ -2,6 +2,7 @@
 
 Usage: artifact.py pack ROOT OUT
        artifact.py publish ROOT OUT REFERENCE [--one-layer]
+       artifact.py update ROOT OUT REFERENCE
        artifact.py zlib PACKED     (prints the size that zlib's level 6 would give)
 """
 
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from glowplug.archive.layer_writer import PackedLayer, libdeflate_gzip, new_layer
 from glowplug.archive.pack import pack
+from glowplug.boot.update import look_for_changes, publish_pending, read_published
 from glowplug.build.capture import Capture
 from glowplug.build.seal import seal
 from glowplug.caches.table import ARTIFACT_ROOT, relocation
@@ -23,7 +25,7 @@ from glowplug.caches.walk import take_inventory
 from glowplug.core.inventory import Inventory
 from glowplug.core.reference import parse_reference
 from glowplug.host.facts import gather_facts
-from glowplug.registry.sink import open_sink
+from glowplug.registry.sink import open_sink, open_sink_without_extras
 from unit.artifacts import make_session
 from unit.samples import PROOF
 
@@ -62,6 +64,13 @@ def publish(root: Path, work: Path, text: str, *, one_layer: bool) -> int:
     return sum(layer.descriptor.size_bytes for layer in layers)
 
 
+def update(place: Path, text: str) -> None:
+    """Publish what is new in the folder of a server, as ``glowplug run --update`` does."""
+    reference = parse_reference(text)
+    with open_sink_without_extras(reference.repository) as sink:
+        publish_pending(sink, read_published(sink, reference.selector), look_for_changes(place, {}))
+
+
 def zlib_size_bytes(packed: Path) -> int:
     """Return what the layers in a folder would be if everybody's compressor had made them."""
     archives = (gzip.decompress(path.read_bytes()) for path in packed.glob("*.tar.gz"))
@@ -74,6 +83,9 @@ def main(verb: str, root: str, out: str = "", *rest: str) -> None:
         return
     if verb == "publish":
         publish(Path(root), Path(out), rest[0], one_layer="--one-layer" in rest)
+        return
+    if verb == "update":
+        update(Path(root), rest[0])
         return
     _, layers = pack_folder(Path(root), Path(out))
     descriptors = [layer.descriptor for layer in layers]

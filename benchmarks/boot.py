@@ -13,66 +13,21 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import peers
-from measure import Case, Measured, alternate, run
+from bench import BUILD, WORK, Bench, network, registry, script, tmpfs
+from measure import run
+from node import changes, many_fetchers, start_cost
 from peers import Published
 from targets import FETCH, Bound, Value, table, to_json
 
-from glowplug.boot.place import is_noexec
-from glowplug.core.oci import parse_manifest
-from glowplug.core.reference import parse_reference
-from glowplug.registry.source import open_source
-from integration.services import RegistryService
-
-HERE = Path(__file__).parent
-BUILD = HERE.parent / "build"
-WORK = BUILD / "bench"
 RATE_BYTES_PER_S, LATENCY_S = 50e6, 0.030
 # Room for two copies of the mixed data set, and for three of the large one.
 TMPFS_BYTES, LARGE_TMPFS_BYTES = 1_500_000_000, 10_000_000_000
-
-
-class Bench:
-    """One run: a registry, folders to write to, and what was measured so far."""
-
-    def __init__(self, registry: RegistryService, tmpfs: Path, rounds: int) -> None:
-        self.registry, self.tmpfs, self.rounds = registry, tmpfs, rounds
-        self.cases: dict[str, Measured] = {}
-        self.values: list[Value] = []
-
-    def measure(self, where: str, cases: dict[str, Case], rounds: int | None = None) -> None:
-        """Measure cases against each other and keep them as ``case, where``."""
-        print(f"  {where}", flush=True)
-        named = {f"{name}, {where}": case for name, case in cases.items()}
-        self.cases |= alternate(named, rounds or self.rounds)
-
-    def publish(self, root: Path, name: str, *flags: str) -> Published:
-        """Pack and push a data set, and fetch it once to see what is in it."""
-        reference = f"{self.registry.host}/{name}"
-        script("artifact.py", "publish", root, WORK / "publish", reference, *flags)
-        shutil.rmtree(WORK / "publish")
-        parsed = parse_reference(reference)
-        with open_source(parsed.repository) as source:
-            layers = parse_manifest(source.resolve(parsed.selector)).layers
-        out = self.tmpfs / "counted"
-        run(peers.fetch(reference, out))
-        files = peers.count(out)
-        shutil.rmtree(out)
-        return Published(self.registry.host, name, layers, files)
-
-
-def script(name: str, *arguments: object) -> str:
-    """Run a neighbouring script and return what it prints."""
-    command = [sys.executable, str(HERE / name), *map(str, arguments)]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def whole_fetch(bench: Bench, artifact: Published, one_layer: Published) -> None:
@@ -94,8 +49,8 @@ def whole_fetch(bench: Bench, artifact: Published, one_layer: Published) -> None
 
 def slow_network(bench: Bench, artifact: Published) -> None:
     """Measure a fetch against the time that the network needs by itself."""
-    with throttled(bench.registry.host) as host:
-        far = replace(artifact, host=host)
+    with network(bench.registry.host, RATE_BYTES_PER_S, LATENCY_S) as slow:
+        far = replace(artifact, host=slow.host)
         cases = {
             FETCH: peers.fetch(far.reference, bench.tmpfs / "out", far.files),
             "8 curls to /dev/null": peers.parallel_curls(far),
@@ -141,27 +96,6 @@ def packing(bench: Bench, root: Path) -> None:
     ]
 
 
-def start_cost(bench: Bench, root: Path) -> None:
-    """Measure what ``glowplug run`` adds to a start when nothing has to come over a network.
-
-    From a layout folder with an artifact of a few files, until a node's store can hold one.
-    """
-    few, layout, home = WORK / "few", WORK / "layout", bench.tmpfs / "home"
-    shutil.copytree(next((root / "triton").iterdir()), few / "triton" / "A")
-    script("artifact.py", "publish", few, WORK / "publish", f"oci:{layout}:few")
-    argv = (sys.executable, "-m", "glowplug", "run", f"oci:{layout}:few", "--strict", "--", "true")
-    environ = {"XDG_CACHE_HOME": str(home), "GLOWPLUG_PYTHON": sys.executable}
-    cases = {
-        "glowplug run oci:LAYOUT -- true": Case(argv, environ=environ, after=lambda: shutil.rmtree(home)),
-        "python -c pass": Case((sys.executable, "-c", "pass")),
-    }
-    bench.measure("start", cases, rounds=10)
-    for folder in (few, layout, WORK / "publish"):
-        shutil.rmtree(folder)
-    ours, bare = (bench.cases[f"{name}, start"].median("cpu_s") for name in cases)
-    bench.values.append(Value("glowplug run over python -c pass", (ours - bare) * 1000, "CPU ms", Bound(100)))
-
-
 def large_cache(bench: Bench, root: Path) -> None:
     """Measure 3 GB in 60,000 files: memory must not follow the size."""
     artifact = bench.publish(root, "large:v1")
@@ -184,47 +118,6 @@ def memory(bench: Bench) -> None:
         if name.startswith(FETCH):
             peak_mb = max(sample.peak_rss_bytes for sample in case.samples) / 1e6
             bench.values.append(Value(f"peak memory of {name}", peak_mb, "MB", Bound(150)))
-
-
-@contextmanager
-def throttled(host: str) -> Iterator[str]:
-    """Run the proxy before a registry and yield where it listens."""
-    target_port = host.rpartition(":")[2]
-    command = [sys.executable, str(HERE / "throttle.py"), target_port, str(RATE_BYTES_PER_S), str(LATENCY_S)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as proxy:
-        assert proxy.stdout is not None
-        try:
-            yield f"127.0.0.1:{int(proxy.stdout.readline())}"
-        finally:
-            proxy.terminate()
-
-
-@contextmanager
-def tmpfs(size_bytes: int) -> Iterator[Path]:
-    """Yield an empty folder in memory from which libraries may be loaded: in /dev/shm, or mounted."""
-    shared = Path("/dev/shm")
-    fits = shared.is_dir() and shutil.disk_usage(shared).free >= size_bytes and not is_noexec(shared)
-    folder = Path(tempfile.mkdtemp(prefix="glowplug-bench-", dir=shared if fits else WORK))
-    if not fits:
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size_bytes}", "tmpfs", folder], check=True)
-    try:
-        yield folder
-    finally:
-        if not fits:
-            subprocess.run(["umount", folder], check=True)
-        shutil.rmtree(folder)
-
-
-@contextmanager
-def registry() -> Iterator[RegistryService]:
-    """Run a registry with nothing in it."""
-    with tempfile.TemporaryDirectory(dir=WORK) as folder:
-        service = RegistryService(Path(folder))
-        service.start()
-        try:
-            yield service
-        finally:
-            service.stop()
 
 
 def machine() -> dict[str, Any]:
@@ -266,6 +159,8 @@ def main() -> None:
         slow_network(bench, artifact)
         small_files(bench, data["small"])
         start_cost(bench, data["mixed"])
+        many_fetchers(bench, data["mixed"])
+        changes(bench, data["mixed"], artifact)
         packing(bench, data["mixed"])
         if options.large:
             large_cache(bench, data["large"])
