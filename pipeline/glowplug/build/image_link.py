@@ -5,6 +5,7 @@ from __future__ import annotations
 from glowplug.core.image import ModelImage
 from glowplug.core.link import link_to
 from glowplug.core.oci import Manifest
+from glowplug.core.record import ANNOTATION_IMAGE
 from glowplug.core.reference import Reference, RegistryRepository
 from glowplug.errors import GlowplugError
 from glowplug.registry.image import image_manifest
@@ -31,6 +32,11 @@ def link_image(
     published, link = image.published, link_to(artifact, manifest.annotations)
     here, there = artifact.repository, published.repository if published else None
     if published is None or link is None:
+        return
+    if manifest.annotations.get(ANNOTATION_IMAGE) != image.recorded:
+        console.note(
+            f"{artifact} was not made in {published}, and is not linked to it; --rebuild makes it anew"
+        )
         return
     if not isinstance(here, RegistryRepository) or not isinstance(there, RegistryRepository):
         return

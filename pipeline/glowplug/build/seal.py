@@ -64,6 +64,7 @@ def seal(session: Session, captured: Capture, layers: tuple[PackedLayer, ...], p
         proof=proof,
         builder=f"glowplug {__version__}",
         created=captured.created,
+        image=session.loaded.image.recorded if session.loaded.image else "",
     )
     out_dir = session.work / "packed"
     files = {
@@ -80,4 +81,3 @@ def seal(session: Session, captured: Capture, layers: tuple[PackedLayer, ...], p
     manifest = documents.manifest
     blobs = (*((layer.descriptor, layer.path) for layer in described), (manifest.config, config_path))
     return Sealed(record, captured.inventory, manifest, manifest.document(), blobs)
-

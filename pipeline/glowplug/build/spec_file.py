@@ -11,12 +11,14 @@ from functools import partial
 from pathlib import Path
 
 from glowplug.core.document import Document
+from glowplug.core.image import ModelImage
 from glowplug.core.reference import LayoutRepository, Repository
 from glowplug.core.spec import (
     SETTINGS,
     CogConfig,
     GitForm,
     GitVersion,
+    ImageVersion,
     LiteralVersion,
     Origin,
     Overrides,
@@ -50,15 +52,18 @@ class LoadedSpec:
 
     Attributes:
         spec: the spec; a relative ``oci:`` folder in it is absolute now.
-        version: the model's version, as it stands in annotations (``version_tag`` makes a tag of it).
+        version: the model's version, as it stands in annotations (``version_tag`` makes a tag of it); empty where
+            the image says it, until that is there.
         folder: where the spec file is, absolute; the paths in the spec are relative to it.
         origins: where the version and the artifact come from.
+        image: the model's image, once it is there.
     """
 
     spec: Spec
     version: str
     folder: Path
     origins: Mapping[Setting, Origin]
+    image: ModelImage | None = None
 
 
 def load_spec(path: Path, environ: Mapping[str, str], overrides: Overrides | None = None) -> LoadedSpec:
@@ -115,6 +120,8 @@ def _version(spec: Spec, document: Document, folder: Path, environ: Mapping[str,
     source = spec.model.version_source
     if isinstance(source, LiteralVersion):
         return source.text
+    if isinstance(source, ImageVersion):
+        return ""
     place = document.place("model.version")
     try:
         if isinstance(source, GitVersion):

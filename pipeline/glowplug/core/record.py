@@ -26,6 +26,7 @@ ANNOTATION_FORMAT = "dev.glowplug.format"
 ANNOTATION_KEY = "dev.glowplug.key"
 ANNOTATION_MODEL = "dev.glowplug.model.name"
 ANNOTATION_VERSION = "dev.glowplug.model.version"
+ANNOTATION_IMAGE = "dev.glowplug.image"
 ANNOTATION_PROOF = "dev.glowplug.proof"
 PROOF_COMPLETE, PROOF_PARTIAL = "complete", "partial"
 
@@ -54,6 +55,8 @@ class Record(NamedTuple):
         builder: name and version of the tool.
         created: UTC time of the capture, or of the last update, RFC 3339.
         updates: what running servers added since the capture; it was not proved.
+        image: the image that the model ran in, by its digest in a registry, else by that of its configuration; empty
+            when it ran in none.
     """
 
     model: str
@@ -68,6 +71,7 @@ class Record(NamedTuple):
     builder: str
     created: str
     updates: tuple[Update, ...] = ()
+    image: str = ""
 
     @property
     def files(self) -> int:
@@ -96,6 +100,7 @@ class Record(NamedTuple):
             "proof": self.proof.to_json(),
             "builder": self.builder,
             "created": self.created,
+            **({"image": self.image} if self.image else {}),
             "updates": [update._asdict() for update in self.updates],
         }
 
@@ -108,6 +113,7 @@ class Record(NamedTuple):
             ANNOTATION_KEY: self.key,
             ANNOTATION_MODEL: self.model,
             ANNOTATION_VERSION: self.version,
+            **({ANNOTATION_IMAGE: self.image} if self.image else {}),
             **self.target.to_annotations(),
             "dev.glowplug.files": str(self.files),
             "dev.glowplug.bytes": str(self.size_bytes),
@@ -164,6 +170,7 @@ def parse_record(raw: bytes) -> Record:
                 Update(str(item["created"]), str(item["base"]), int(item["files"]), int(item["size_bytes"]))
                 for item in value["updates"]
             ),
+            str(value.get("image", "")),
         )
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise IntegrityError(f"the artifact's record cannot be read ({error!r})") from error

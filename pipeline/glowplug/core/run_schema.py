@@ -71,7 +71,7 @@ class _Parser:
         )
 
     def _workload(self) -> Workload:
-        kinds = [kind for kind in _KINDS if kind in self._section]
+        kinds = self._kinds()
         if len(kinds) > 1:
             self._problems.add("run", f"has both {' and '.join(kinds)}; keep one")
             return PythonWorkload("")
@@ -86,6 +86,11 @@ class _Parser:
         if kinds == ["command"]:
             return parse_command(self._section, self._problems, self._around.environ, self._secrets)
         return self._cog() if kinds == ["cog"] else self._python()
+
+    def _kinds(self) -> list[str]:
+        """Return the kinds of workload that are named; an image alone is one of Cog's, whose labels name the predictor."""
+        named = [kind for kind in _KINDS if kind in self._section]
+        return named or (["cog"] if "image" in self._section else [])
 
     def _python(self) -> PythonWorkload:
         target = self._section.text("python")
@@ -102,7 +107,7 @@ class _Parser:
             except SpecError as error:
                 for line in str(error).splitlines():
                     self._section.add("cog", line)
-        return CogWorkload(folder or "", config.ref, config.environment, weights)
+        return CogWorkload(folder or ".", config.ref, config.environment, weights)
 
     def _inputs(self) -> tuple[Any, ...]:
         if "command" in self._section:
@@ -117,7 +122,7 @@ class _Parser:
             here = f"{path}[{number}]"
             if item is None:
                 self._problems.add(here, "is empty; write {} for a call without arguments")
-            elif "cog" in self._section and not isinstance(item, Mapping):
+            elif self._kinds() == ["cog"] and not isinstance(item, Mapping):
                 self._problems.add(here, f"must map a predictor's inputs to values, but is {describe(item)}")
             else:
                 check_json(self._problems, here, item)

@@ -48,7 +48,12 @@ class FileVersion:
     path: str
 
 
-VersionSource = LiteralVersion | GitVersion | FileVersion
+@dataclass(frozen=True)
+class ImageVersion:
+    """The version is the digest of the image that the model runs in."""
+
+
+VersionSource = LiteralVersion | GitVersion | FileVersion | ImageVersion
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,8 @@ class CogWorkload:
 
     Attributes:
         dir: the folder of ``cog.yaml``, relative to the spec file.
-        ref: ``predict.py:Predictor``, as ``cog.yaml`` names it.
+        ref: ``predict.py:Predictor``, as ``cog.yaml`` names it; empty where the image's labels name it, which are
+            read when the image is there (``glowplug.build.model_image``).
         environment: the variables that ``cog.yaml`` sets.
         weights: what ``setup(weights=...)`` gets, a path or a URL.
     """

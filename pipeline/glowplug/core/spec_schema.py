@@ -14,6 +14,7 @@ from glowplug.core.run_schema import RUN_KEYS, parse_run
 from glowplug.core.spec import (
     FileVersion,
     GitVersion,
+    ImageVersion,
     LiteralVersion,
     ModelSpec,
     ProveSpec,
@@ -30,7 +31,7 @@ from glowplug.errors import UsageError
 KEYS: Mapping[str, tuple[str, ...]] = {
     "": ("model", "run", "artifact", "prove"),
     "model": ("name", "version"),
-    "model.version": ("git", "file"),
+    "model.version": ("git", "file", "image"),
     "run": RUN_KEYS,
     **COMMAND_KEYS,
     "run.docker": DOCKER_KEYS,
@@ -68,6 +69,7 @@ class _Parser:
         self._problems = problems
         self._around = surroundings
         self._secrets: tuple[str, ...] = ()
+        self._in_image = False
 
     def model(self) -> ModelSpec:
         section = self._section("model", "write model: {name: flux-schnell, version: v3}")
@@ -99,8 +101,13 @@ class _Parser:
         source = model.mapping("version", KEYS["model.version"])
         nothing = LiteralVersion("")
         if source is None or len(source) != 1:
-            model.add("version", "must name one source: {git: describe}, {git: commit} or {file: PATH}")
+            model.add(
+                "version",
+                "must name one source: {git: describe}, {git: commit}, {file: PATH} or {image: digest}",
+            )
             return nothing
+        if "image" in source:
+            return self._version_of_image(source)
         if "file" in source:
             return FileVersion(source.text("file") or "")
         form = source.text("git")
@@ -108,12 +115,21 @@ class _Parser:
             source.add("git", f"must be describe or commit, but is {describe(form)}")
         return GitVersion("commit" if form == "commit" else "describe")
 
+    def _version_of_image(self, source: Section) -> VersionSource:
+        form = source.text("image")
+        if form is not None and form != "digest":
+            source.add("image", f"must be digest, but is {describe(form)}")
+        if not self._in_image:
+            source.add("image", "is the digest of run.image, but the model runs in none")
+        return ImageVersion()
+
     def run(self) -> RunSpec:
         section = self._section("run", "write run: {python: mymodel:warm} or run: {cog: .}")
         if section is None:
             return RunSpec(PythonWorkload(""))
         run = parse_run(section, self._problems, self._around)
         self._secrets = run.secrets
+        self._in_image = run.image is not None
         return run
 
     def artifact(self) -> Repository:

@@ -26,6 +26,7 @@ def _artifact_text(artifact: Described) -> str:
     rows = [
         ["model", f"{record.model} {record.version}"],
         *target_rows(record.target),
+        *([["image", record.image]] if record.image else []),
         ["digest", artifact.digest],
         ["size", f"{size_text(artifact.manifest.size_bytes)} in {len(artifact.manifest.layers)} layers"],
         ["created", f"{record.created} by {record.builder}"],

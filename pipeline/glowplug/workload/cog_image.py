@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from glowplug.core.image import ModelImage
 from glowplug.core.oci import decode, encode
-from glowplug.core.spec import CogWorkload
 from glowplug.errors import SpecError
 from glowplug.workload.cog_inputs import CogInput, read_inputs
 
@@ -71,11 +69,6 @@ def read_cog_labels(labels: Mapping[str, str]) -> CogImage | None:
         python=str(asked.get("python_version") or ""),
         cuda=str(asked.get("cuda") or ""),
     )
-
-
-def cog_workload(image: ModelImage, cog: CogImage) -> CogWorkload:
-    """Return the predictor in its image, where it lies in the working directory; what cog.yaml sets is in the image."""
-    return CogWorkload(str(image.workdir), cog.ref)
 
 
 def read_packages(freeze: str) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """A model's image as the reference of its cache."""
 
 import io
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -10,17 +11,16 @@ from glowplug.boot.describe import describe
 from glowplug.boot.fetch import fetch
 from glowplug.boot.store import Store
 from glowplug.build.image_link import link_image
-from glowplug.core.image import ModelImage
 from glowplug.core.link import Link, link_to
 from glowplug.core.reference import LayoutRepository, Reference
 from glowplug.errors import NoCompatibleTargetError, NotFoundError
 from glowplug.registry.client import RegistrySource
 from glowplug.registry.image import image_manifest, read_image
 from glowplug.registry.links import attach_link
-from glowplug.registry.options import DEFAULT, Options
+from glowplug.registry.options import DEFAULT
 from glowplug.registry.sink import open_sink_without_extras
-from glowplug.registry.source import open_source
 from glowplug.report.console import Console
+from glowplug.report.inspect import inspect_text
 from integration.registry.images import push_image, push_index
 from unit.artifacts import make_sealed, make_session, publish
 from unit.samples import CPU, H100
@@ -33,27 +33,38 @@ def model(registry, tmp_path):
     images, caches = registry.repository(f"{name}/image"), registry.repository(f"{name}/cache")
     folder = tmp_path / "build"
     folder.mkdir()
-    sealed = make_sealed(make_session(folder))
-    tag = f"v3-{H100.gpu_type}"
-    with open_sink_without_extras(caches) as sink:
-        publish(sink, sealed, tag)
     with open_sink_without_extras(images) as sink:
         architectures = ("amd64", "arm64")
         documents = {a: push_image(sink, tmp_path, a, architecture=a) for a in architectures}
         index = push_index(sink, "v3", documents)
+        image = read_image(sink, Reference(images, "v3"), "amd64")
+    session = make_session(folder)
+    sealed = make_sealed(replace(session, loaded=replace(session.loaded, image=image)))
+    tag = f"v3-{H100.gpu_type}"
+    with open_sink_without_extras(caches) as sink:
+        publish(sink, sealed, tag)
     artifact = Reference(caches, tag, sealed.document.digest)
     return SimpleNamespace(
-        reference=Reference(images, "v3"), artifact=artifact, sealed=sealed, index=index, documents=documents
+        reference=Reference(images, "v3"),
+        image=image,
+        artifact=artifact,
+        sealed=sealed,
+        index=index,
+        documents=documents,
     )
 
 
-def link(model, options=DEFAULT):
+def link(model, image=None, options=DEFAULT):
     """Link the image as a build does; return what was said."""
-    with open_source(model.reference.repository) as source:
-        image = read_image(source, model.reference, "amd64")
     said = io.StringIO()
-    link_image(image, model.artifact, model.sealed.manifest, options, Console(said, {}))
+    link_image(image or model.image, model.artifact, model.sealed.manifest, options, Console(said, {}))
     return said.getvalue()
+
+
+def with_image(sealed, recorded):
+    """The same artifact, as if it had been made in another image."""
+    annotations = {**sealed.manifest.annotations, "dev.glowplug.image": recorded}
+    return replace(sealed, manifest=sealed.manifest._replace(annotations=annotations))
 
 
 def fetch_to(folder, reference, host=H100, access=None):
@@ -163,26 +174,37 @@ def test_no_right_to_push_beside_the_image_is_one_warning(model, private_registr
     images = private_registry.repository("linked/image")
     monkeypatch.setenv("GLOWPLUG_USERNAME", "robot")
     monkeypatch.setenv("GLOWPLUG_PASSWORD", "correct horse")
-    digest = f"{images}@{model.documents['amd64'].digest}"
-    image = ModelImage("x", "sha256:" + "0" * 64, digest, "amd64", 0)
-    said = io.StringIO()
-    link_image(image, model.artifact, model.sealed.manifest, Options(), Console(said, {}))
-    (line,) = said.getvalue().splitlines()
+    image = replace(model.image, digest=f"{images}@{model.index.digest}")
+    model.sealed = with_image(model.sealed, image.recorded)
+    (line,) = link(model, image).splitlines()
     assert line.startswith("warning: the image is not linked to the artifact: ")
 
 
 @pytest.mark.parametrize("where", ["image", "artifact"])
 def test_what_is_in_no_registry_is_not_linked(model, tmp_path, where):
-    digest = f"{model.reference.repository}@{model.index.digest}" if where == "artifact" else None
-    image = ModelImage("flux:v3", "sha256:" + "0" * 64, digest, "amd64", 0)
-    artifact = model.artifact
+    image = model.image if where == "artifact" else replace(model.image, digest=None)
+    model.sealed = with_image(model.sealed, image.recorded)
     if where == "artifact":
-        artifact = artifact._replace(repository=LayoutRepository(str(tmp_path / "layout")))
-    said = io.StringIO()
-    link_image(image, artifact, model.sealed.manifest, Options(), Console(said, {}))
-    assert said.getvalue() == ""
+        model.artifact = model.artifact._replace(repository=LayoutRepository(str(tmp_path / "layout")))
+    assert link(model, image) == ""
     with open_sink_without_extras(model.reference.repository) as sink:
         assert sink.tags() == ["amd64", "arm64", "v3"]
+
+
+def test_an_image_is_not_linked_to_what_was_made_in_another(model):
+    other = replace(model.image, digest=f"{model.reference.repository}@{model.documents['arm64'].digest}")
+    said = link(model, other)
+    assert "was not made in" in said
+    assert "--rebuild" in said
+    with open_sink_without_extras(model.reference.repository) as sink:
+        assert sink.tags() == ["amd64", "arm64", "v3"]
+
+
+def test_an_artifact_says_in_which_image_it_was_made(model):
+    (described,) = describe(model.artifact, DEFAULT, print)
+    assert described.record.image == f"{model.reference.repository}@{model.index.digest}"
+    assert described.manifest.annotations["dev.glowplug.image"] == described.record.image
+    assert f"image    {described.record.image}" in inspect_text(model.artifact, [described])
 
 
 def test_builds_for_several_targets_link_to_each(model, tmp_path):

@@ -1,14 +1,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import PurePosixPath
 
 import pytest
 
-from glowplug.core.image import ModelImage
-from glowplug.core.spec import CogWorkload
 from glowplug.errors import SpecError
-from glowplug.workload.cog_image import cog_workload, read_cog_labels, read_packages
+from glowplug.workload.cog_image import read_cog_labels, read_packages
 from glowplug.workload.cog_inputs import CogInput, complete_inputs, read_inputs
 
 # As `cog build` writes them, shortened.
@@ -262,8 +259,3 @@ def test_what_has_no_version(freeze):
 @pytest.mark.parametrize("end", ["/" + "-1" * 200_000, "/" * 200_000 + ".whl", "=" * 200_000])
 def test_a_long_line_is_no_package(end):
     assert read_packages("a" * 200_000 + " @ " + end) == {}
-
-
-def test_the_predictor_is_in_the_image_s_working_directory():
-    image = ModelImage("flux", "sha256:" + "0" * 64, None, "amd64", 0, workdir=PurePosixPath("/src"))
-    assert cog_workload(image, cog()) == CogWorkload("/src", "predict.py:Predictor")
