@@ -123,16 +123,28 @@ def test_a_signal_that_killed_it_is_told(runs):
 
 
 def test_too_little_memory_is_told(runs):
-    code = (
-        "time.sleep(1)\nx = bytearray(1 << 30)\nfor i in range(0, 1 << 30, 4096): x[i] = 1\ntime.sleep(600)"
-    )
+    code = """
+        import signal
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+        print("small", flush=True)
+        signal.sigwait({signal.SIGUSR1})
+        large = b"x" * (1 << 30)
+        time.sleep(600)
+    """
+
+    told = []
 
     def shrink(_elapsed_s):
-        for container in runs.docker.api.containers():
+        if not told and launch.log.read_text() == "small\n":
+            [container] = runs.docker.api.containers()
             runs.docker.api.update_container(container["Id"], mem_limit=64 << 20, memswap_limit=64 << 20)
+            runs.docker.api.kill(container["Id"], "SIGUSR1")
+            told.append(container)
 
-    with runs.engine() as engine, pytest.raises(ModelRunError, match="more memory than its container"):
-        runs.within(engine, code, shrink)
+    with runs.engine() as engine:
+        launch = runs.launch(engine, textwrap.dedent(code))
+        with pytest.raises(ModelRunError, match="more memory than its container"):
+            engine.run(launch, shrink)
 
 
 @pytest.mark.parametrize("entrypoint", [None, ("/usr/bin/tini", "--"), ("/bin/sh", "-c", 'exec "$0" "$@"')])
@@ -175,8 +187,8 @@ def test_it_finds_programs_without_running_anything(runs):
         assert engine.python == "/opt/model/bin/python"
         assert engine.environ["PATH"] == "/opt/model/bin:/usr/bin:/bin"
         assert engine.search_path("/usr/bin") == "/opt/model/bin:/usr/bin"
-        assert engine.find_program(["g++", "cat", "sh"], "/nowhere:/usr/bin") == "cat"
-        assert engine.find_program(["bin", "passwd", "g++"], "/usr:/etc") is None
+        assert engine.find_program(["no-such", "cat", "sh"], "/nowhere:/usr/bin") == "cat"
+        assert engine.find_program(["bin", "passwd"], "/usr:/etc") is None
 
 
 BUILDER = """
