@@ -14,7 +14,8 @@ from glowplug.archive.layer_writer import PackedLayer
 from glowplug.archive.pack import pack
 from glowplug.archive.unpack import Layer, unpack
 from glowplug.build.capture import Capture, capture, require_caches_on, run_eager
-from glowplug.build.engines import local_engine
+from glowplug.build.engines import open_engine
+from glowplug.build.image_link import link_image
 from glowplug.build.prove import prove
 from glowplug.build.seal import Sealed, seal
 from glowplug.build.session import (
@@ -30,8 +31,7 @@ from glowplug.core.oci import MANIFEST_TYPE, Manifest, decode, parse_manifest
 from glowplug.core.record import ANNOTATION_KEY, ANNOTATION_PROOF, PROOF_COMPLETE
 from glowplug.core.reference import Reference
 from glowplug.core.spec import Overrides, version_tag
-from glowplug.errors import EngineError, IntegrityError, NotFoundError, ProofError
-from glowplug.host.facts import gather_facts
+from glowplug.errors import IntegrityError, NotFoundError, ProofError
 from glowplug.registry.cache_index import update_index
 from glowplug.registry.options import Options
 from glowplug.registry.sink import Sink, open_sink
@@ -101,15 +101,11 @@ def build(request: BuildRequest, environ: Mapping[str, str], console: Console) -
     Raises:
         GlowplugError: one of its kinds, for whatever stopped it; then no tag was moved and no file is left.
     """
-    loaded = load_spec(request.spec_path, environ, request.overrides)
-    engine = local_engine(loaded, environ)
-    facts = gather_facts(Path(engine.python), request.target_overrides)
-    if not facts.target.torch:
-        raise EngineError(
-            f"{engine.python} has no torch",
-            hint="activate the model's environment, or name its Python in run.interpreter",
-        )
-    with work_folder() as work:
+    spec = load_spec(request.spec_path, environ, request.overrides)
+    with (
+        work_folder() as work,
+        open_engine(spec, environ, work, console, request.target_overrides) as (loaded, engine, facts),
+    ):
         session = Session(loaded, facts, engine, environ, work, console, frozenset(request.target_overrides))
         console.line(f"{session.spec.model.name} {loaded.version} for {facts.target.gpu_type}")
         for note in facts.notes:
@@ -118,7 +114,7 @@ def build(request: BuildRequest, environ: Mapping[str, str], console: Console) -
             present = _find_present(sink, session, request)
             if present and not request.rebuild:
                 console.line(f"{session.reference} is there already; nothing to do")
-                return _finish("present", session, sink, present)
+                return _finish("present", session, sink, present, request.registry)
             require_caches_on(session)
             require_compiler(session)
             require_no_secret_in_spec(session)
@@ -127,10 +123,10 @@ def build(request: BuildRequest, environ: Mapping[str, str], console: Console) -
         # Opened anew: the budget for the network does not include the time that the model ran.
         with open_sink(loaded.spec.artifact, request.registry) as sink:
             if present and not _keys_changed(session, sink, present.manifest, sealed):
-                return replace(_finish("unchanged", session, sink, present), sealed=sealed)
+                return replace(_finish("unchanged", session, sink, present, request.registry), sealed=sealed)
             _publish(session, sink, sealed)
             made = _Artifact(sealed.document.digest, sealed.manifest)
-            return replace(_finish("published", session, sink, made), sealed=sealed)
+            return replace(_finish("published", session, sink, made, request.registry), sealed=sealed)
 
 
 @dataclass(frozen=True)
@@ -199,11 +195,16 @@ def _publish(session: Session, sink: Sink, sealed: Sealed) -> None:
         step.result = sealed.document.digest
 
 
-def _finish(outcome: str, session: Session, sink: Sink, artifact: _Artifact) -> BuildResult:
+def _finish(
+    outcome: str, session: Session, sink: Sink, artifact: _Artifact, registry: Options
+) -> BuildResult:
     document, entries = update_index(sink, session.spec.model.name, session.loaded.version)
     tag = version_tag(session.loaded.version)
     targets = tuple(entry.tag.removeprefix(f"{tag}-") for entry in entries)
     index = Reference(session.spec.artifact, tag=tag, digest=document.digest)
+    if session.loaded.image is not None:
+        reference = session.reference._replace(digest=artifact.digest)
+        link_image(session.loaded.image, reference, artifact.manifest, registry, session.console)
     return BuildResult(outcome, session.reference, artifact.digest, artifact.manifest, index, targets)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from glowplug.core.target import Target
+from glowplug.core.target import Target, target_from_json
+from glowplug.errors import IntegrityError
 
 
 class Facts(NamedTuple):
@@ -27,3 +28,21 @@ class Facts(NamedTuple):
     def to_json(self) -> dict[str, Any]:
         """Return the facts as they stand in a record."""
         return self._asdict() | {"target": self.target.to_json()}
+
+
+def facts_from_json(value: Any) -> Facts:
+    """Read what ``Facts.to_json`` wrote; more keys may be there.
+
+    Raises:
+        IntegrityError: it is something else.
+    """
+    try:
+        return Facts(
+            target_from_json(value["target"]),
+            int(value["device_count"]),
+            str(value["driver"]),
+            str(value["cpu_model"]),
+            tuple(map(str, value["notes"])),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise IntegrityError("these are no facts of a machine") from error

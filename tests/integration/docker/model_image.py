@@ -1,4 +1,4 @@
-"""Makes an image with Python, torch and Cog out of what is installed here: no registry, no network, no compiler.
+"""Makes an image with Python, torch, Cog and g++ out of what is installed here: no registry, no network.
 
 The interpreter keeps its path, packages become a virtual environment at ``/opt/model``, and of the system there is
 what ``ldd`` says they need, a shell, a few commands and tini.
@@ -9,8 +9,10 @@ from __future__ import annotations
 import importlib.metadata
 import io
 import os
+import re
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import threading
 from collections.abc import Iterable, Iterator
@@ -26,7 +28,7 @@ APP_UID = 1000
 PACKAGES = ("torch", "cog", "numpy")
 PROGRAMS = ("sh", "env", "cat", "ls", "sleep", "mkdir", "id", "touch", "kill")
 # What only building and testing needs.
-_LEFT_OUT = ("torch/include/", "torch/test/", "torch/bin/protoc", "torch/bin/test_", "torch/share/")
+_LEFT_OUT = ("torch/test/", "torch/bin/protoc", "torch/bin/test_", "torch/share/")
 _LEFT_OUT_OF_STDLIB = (
     "test",
     "idlelib",
@@ -36,6 +38,11 @@ _LEFT_OUT_OF_STDLIB = (
     "site-packages",
     "dist-packages",
 )
+# What compiling a C++ kernel takes, by the names of Debian's packages.
+_COMPILER = re.compile(
+    r"(g\+\+|gcc|cpp|binutils)(-.*)?|lib(gcc|stdc\+\+)-[0-9]+-dev|libc6-dev|linux-libc-dev"
+)
+_LEFT_OUT_OF_COMPILER = ("/usr/share/", "/lto1", "/lto-dump", "/gold", "gprof", "/dwp")
 _VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
 
 
@@ -58,6 +65,7 @@ class _Tree:
         self._add_system()
         self._add_interpreter()
         self._add_packages()
+        self._add_compiler()
         self._add_libraries()
         for folder in self._folders():
             entry = tarfile.TarInfo(folder)
@@ -115,6 +123,26 @@ class _Tree:
                     source = Path(str(distribution.locate_file(file)))
                     if source.is_file():
                         self._files[f"{site}/{name}"] = source
+
+    def _add_compiler(self) -> None:
+        listed = subprocess.run(
+            ["dpkg-query", "--show", "--showformat=${Package}\n"], check=True, capture_output=True, text=True
+        ).stdout.split()
+        packages = filter(_COMPILER.fullmatch, listed)
+        files = subprocess.run(
+            ["dpkg", "--listfiles", *packages], check=True, capture_output=True, text=True
+        ).stdout
+        for name in files.split():
+            file = Path(name)
+            if any(part in name for part in _LEFT_OUT_OF_COMPILER):
+                continue
+            if file.is_symlink():
+                self._links[name.lstrip("/")] = str(file.readlink())
+            elif file.is_file():
+                self._files[name.lstrip("/")] = file
+        headers = Path(sysconfig.get_paths()["include"])
+        for file in _files_below(headers):
+            self._files[str(file).lstrip("/")] = file
 
     def _add_libraries(self) -> None:
         """Add every shared library that lies outside the environment."""

@@ -7,7 +7,7 @@ import pytest
 
 from glowplug.build.spec_file import load_spec
 from glowplug.core.reference import LayoutRepository, RegistryRepository
-from glowplug.core.spec import CogWorkload, Overrides
+from glowplug.core.spec import CogWorkload, ImageVersion, Overrides
 from glowplug.core.spec_schema import KEYS
 from glowplug.errors import SpecError, ToolMissingError
 
@@ -260,4 +260,5 @@ def test_the_examples_of_the_reference_are_valid(repository):
     assert len(examples) >= 2
     for example in examples:
         (repository / "glowplug.yaml").write_text(example)
-        assert load_spec(repository / "glowplug.yaml", ENVIRON | {"GIT_SHA": "abc"}).version
+        loaded = load_spec(repository / "glowplug.yaml", ENVIRON | {"GIT_SHA": "abc"})
+        assert bool(loaded.version) != isinstance(loaded.spec.model.version_source, ImageVersion)
