@@ -18,7 +18,7 @@ from glowplug.core.link import (
     referrers_tag,
 )
 from glowplug.core.oci import Descriptor, Document
-from glowplug.errors import IntegrityError, NotFoundError, UnavailableError
+from glowplug.errors import NotFoundError, UnavailableError
 from glowplug.registry.referrers import find_referrers
 from glowplug.registry.sink import Sink
 from glowplug.registry.source import Source
@@ -49,11 +49,7 @@ def attach_link(sink: Sink, subject: Descriptor, link: Link) -> bool:
         file.flush()
         sink.put_blob(EMPTY, Path(file.name))
     tag = link_tag(subject.digest, link.target) if found.by_tag else None
-    try:
-        sink.put_document(document, tag)
-    except IntegrityError:
-        # Distribution on a file system may look at the empty blob just while another build stores it again.
-        sink.put_document(document, tag)
+    sink.put_document(document, tag)
     if found.by_tag:
         _list_links(sink, subject.digest)
     return True

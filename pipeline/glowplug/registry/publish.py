@@ -27,7 +27,7 @@ from glowplug.registry.replies import TRANSIENT, Reply, failure
 from glowplug.registry.retry import retried
 from glowplug.registry.source import ignore
 from glowplug.registry.transport import USER_AGENT, proxy_for, unreachable
-from glowplug.registry.upload import OCTETS, check_stored, is_held, upload_location, with_digest
+from glowplug.registry.upload import OCTETS, check_stored, is_held, stored, upload_location, with_digest
 
 _SEND_BYTES = 256 * 1024
 
@@ -87,13 +87,13 @@ class RegistrySink:
         """See ``Sink.put_document``."""
         name = tag or document.digest
         action = f"push {self._repository}{':' if tag else '@'}{name}"
-        response = self._oras.do_request(
-            f"{self._source.base_url}/manifests/{name}",
-            "PUT",
-            document.raw,
-            {"Content-Type": document.media_type},
-        )
-        check_stored(_reply(response), document.digest, action)
+        url, headers = f"{self._source.base_url}/manifests/{name}", {"Content-Type": document.media_type}
+
+        def once() -> None:
+            response = self._oras.do_request(url, "PUT", document.raw, headers)
+            check_stored(_reply(response), document.digest, action)
+
+        stored(once)
 
 
 class _OrasRegistry(oras.provider.Registry):  # type: ignore[misc]  # oras has no types
@@ -147,7 +147,9 @@ class _OrasRegistry(oras.provider.Registry):  # type: ignore[misc]  # oras has n
             return response
 
         with open(blob, "rb") as file:  # noqa: PTH123
-            return retried(lambda: once(file), self._source.options.retries, self._source.deadline)
+            return stored(
+                lambda: retried(lambda: once(file), self._source.options.retries, self._source.deadline)
+            )
 
     def start_upload(self, container: oras.container.Container, action: str) -> str:
         """Open an upload session and return its URL."""

@@ -17,7 +17,7 @@ from glowplug.registry.options import Options
 from glowplug.registry.retry import retried
 from glowplug.registry.source import ignore
 from glowplug.registry.transport import CHUNK_BYTES
-from glowplug.registry.upload import OCTETS, check_stored, is_held, upload_location, with_digest
+from glowplug.registry.upload import OCTETS, check_stored, is_held, stored, upload_location, with_digest
 
 T = TypeVar("T")
 
@@ -78,7 +78,7 @@ class RegistryWriter:
             url = with_digest(self._start_upload(action), descriptor.digest)
             check_stored(self._source.request("PUT", url, headers, content), descriptor.digest, action)
 
-        self._retried(once)
+        stored(lambda: self._retried(once))
 
     def put_document(self, document: Document, tag: str | None) -> None:
         """See ``Sink.put_document``."""
@@ -89,7 +89,7 @@ class RegistryWriter:
         def once() -> None:
             check_stored(self._source.request("PUT", url, headers, document.raw), document.digest, action)
 
-        self._retried(once)
+        stored(lambda: self._retried(once))
 
     def _start_upload(self, action: str) -> str:
         url = f"{self._source.base_url}/blobs/uploads/"

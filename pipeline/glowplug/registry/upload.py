@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
 from urllib.parse import urlencode
 
 from glowplug.errors import IntegrityError, UnavailableError
@@ -9,6 +11,8 @@ from glowplug.registry.replies import OK, Reply, failure
 from glowplug.registry.transport import follow
 
 OCTETS = {"Content-Type": "application/octet-stream"}
+
+T = TypeVar("T")
 
 
 def upload_location(reply: Reply, url: str, action: str) -> str:
@@ -42,6 +46,18 @@ def is_held(reply: Reply, action: str) -> bool:
     return reply.status != 404
 
 
+def stored(store: Callable[[], T]) -> T:
+    """Store something, and once more if the registry took it for something else.
+
+    Distribution on a file system reads a blob back while another client may be writing the very same one, and finds half
+    of it. What we send is read from our own file both times.
+    """
+    try:
+        return store()
+    except IntegrityError:
+        return store()
+
+
 def check_stored(reply: Reply, digest: str, action: str) -> None:
     """Check the reply to a PUT of what has this digest.
 
@@ -51,6 +67,6 @@ def check_stored(reply: Reply, digest: str, action: str) -> None:
     """
     if reply.status not in OK:
         raise failure(reply, action)
-    stored = reply.headers.get("Docker-Content-Digest", digest)
-    if stored.startswith("sha256:") and stored != digest:
-        raise IntegrityError(f"cannot {action}: the registry stored it as {stored}, not {digest}")
+    said = reply.headers.get("Docker-Content-Digest", digest)
+    if said.startswith("sha256:") and said != digest:
+        raise IntegrityError(f"cannot {action}: the registry stored it as {said}, not {digest}")

@@ -86,6 +86,22 @@ def test_a_registry_that_stored_something_else(
             sink.put_blob(descriptor, path)
 
 
+def test_a_registry_that_read_half_of_what_another_client_stores_again(
+    connect: Connect, serve: Serve, make_artifact: MakeArtifact
+) -> None:
+    half = Answer(400, b'{"errors":[{"code":"DIGEST_INVALID"}]}')
+    descriptor, path = make_artifact().blobs[1]
+    for push in (
+        lambda sink: sink.put_document(DOCUMENT, "v1"),
+        lambda sink: sink.put_blob(descriptor, path),
+    ):
+        script = serve(uploading(half, Answer(201)))
+        with connect(script.repository()) as sink:
+            push(sink)
+        first, second = (request.body for request in script.requests if request.method == "PUT")
+        assert first == second != b""
+
+
 def test_what_is_pushed_follows_no_redirect(
     connect: Connect, serve: Serve, make_artifact: MakeArtifact
 ) -> None:
