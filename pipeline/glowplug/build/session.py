@@ -60,7 +60,8 @@ class Session:
     @property
     def key(self) -> str:
         """What this build would make, as a digest."""
-        return build_key(self.spec.digest(), self.loaded.version, self.facts)
+        image_id = self.loaded.image.id if self.loaded.image else ""
+        return build_key(self.spec.digest(), self.loaded.version, self.facts, image_id)
 
     @property
     def reference(self) -> Reference:

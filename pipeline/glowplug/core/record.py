@@ -128,10 +128,18 @@ class Record(NamedTuple):
         }
 
 
-def build_key(spec_digest: str, version: str, facts: Facts) -> str:
-    """Name what a build would make: equal keys mean that nothing has to run (format, spec, version, target)."""
+def build_key(spec_digest: str, version: str, facts: Facts, image_id: str = "") -> str:
+    """Name what a build would make: equal keys mean that nothing has to run.
+
+    Args:
+        spec_digest: of all in the spec that matters.
+        version: of the model.
+        facts: their target counts.
+        image_id: digest of the configuration of the image that the model runs in, which is the same in every registry
+            and before a push; empty without an image.
+    """
     body = {"format": FORMAT, "spec": spec_digest, "version": version, "target": facts.target.to_json()}
-    return digest_of(encode(body))
+    return digest_of(encode(body | ({"image": image_id} if image_id else {})))
 
 
 def parse_record(raw: bytes) -> Record:

@@ -151,8 +151,9 @@ def test_the_key_names_what_a_build_would_make():
         build_key("sha256:b", "v1", Facts(CPU)),
         build_key("sha256:a", "v2", Facts(CPU)),
         build_key("sha256:a", "v1", Facts(H100)),
+        build_key("sha256:a", "v1", Facts(CPU), "sha256:image"),
     }
-    assert len(keys) == 4
+    assert len(keys) == 5
     same_cache = Facts(CPU, device_count=8, driver="580.1", cpu_model="Example CPU")
     assert build_key("sha256:a", "v1", same_cache) == build_key("sha256:a", "v1", Facts(CPU))
 
