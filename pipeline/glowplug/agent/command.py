@@ -90,16 +90,19 @@ class CommandWorkload:
             self._require_running("before " + shown)
             answer = self._send(request, headers, body)
             if answer is not None and _is_expected(answer.status, request.get("status")):
+                if "status" not in request and self._http.says_failed(answer):
+                    raise self._error(
+                        "the server answered %s with a failure: %s" % (shown, _start_of(answer))
+                    )
                 return answer
             if (answer is None or answer.status in _NOT_NOW) and time.monotonic() < give_up:
                 time.sleep(_POLL_S)
                 continue
             if answer is None:
                 raise self._error("the server takes no connection for %s" % shown)
-            said = " ".join(answer.body[:500].decode("utf-8", "replace").split())
             expected = request.get("status") or "2xx"
             message = "the server answered %d to %s where %s was expected: %s"
-            raise self._error(message % (answer.status, shown, expected, said or "(nothing)"))
+            raise self._error(message % (answer.status, shown, expected, _start_of(answer)))
 
     def _send(self, request, headers, body):
         """Return the answer, ``None`` while nobody takes a connection: then nothing was asked yet."""
@@ -150,6 +153,10 @@ class CommandWorkload:
         except ImportError:  # the server has an environment of its own
             pass
         return {"torch": versions[-1], "compiled": True}
+
+
+def _start_of(answer):
+    return " ".join(answer.body[:500].decode("utf-8", "replace").split()) or "(nothing)"
 
 
 def _is_expected(status, wanted):

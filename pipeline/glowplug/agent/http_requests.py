@@ -18,6 +18,8 @@ _BOUNDARY = "glowplug-b3f0c5d86a1e47209d"
 # Words of a JSON answer's "status" that stand beside a 2xx all the same: what `glowplug run --ready` knows too.
 FAILED = {"setup_failed", "defunct"}
 NOT_YET = {"starting", "unhealthy", "initializing", "loading", "pending", "not_ready", "unavailable", "down"}
+# The same of an answer to a request.
+_NOT_DONE = {"failed", "canceled", "aborted"}
 
 
 class Answer:
@@ -146,7 +148,7 @@ def judge(ready, status, body):
     has_status = status == wanted if wanted else 200 <= status < 300
     if "json" in ready and has_status and contains(answer, ready["json"]):
         return "ready"
-    word = str(answer.get("status", "")).lower() if isinstance(answer, dict) else ""
+    word = _status_word(answer)
     if word in FAILED:
         return "failed"
     if not has_status:
@@ -154,6 +156,18 @@ def judge(ready, status, body):
     if "json" in ready:
         return "it answers " + json.dumps(answer)[:_MAX_SHOWN]
     return "its status is %r" % word if word in NOT_YET and not wanted else "ready"
+
+
+def _status_word(answer):
+    return str(answer.get("status", "")).lower() if isinstance(answer, dict) else ""
+
+
+def says_failed(answer):
+    """Say whether the JSON of an answer tells of a failure, as Cog's does beside status 200."""
+    try:
+        return "json" in answer.content_type and _status_word(json.loads(answer.body)) in _NOT_DONE
+    except (ValueError, RecursionError):
+        return False
 
 
 def contains(answer, wanted):

@@ -17,6 +17,7 @@ from glowplug.core.compile_work import CompileWork, parse_events, summarize
 from glowplug.core.contract import environment_contract
 from glowplug.core.leaks import masked
 from glowplug.core.proof import Comparison, RunReport, comparison_from_json, run_report_from_json
+from glowplug.core.spec import RunSpec
 from glowplug.engine.launch import Launch
 from glowplug.engine.log import last_lines
 from glowplug.errors import IntegrityError, ModelRunError
@@ -192,10 +193,7 @@ def _report(result: Mapping[str, Any], work: CompileWork) -> RunReport:
 
 def _failure(session: Session, folder: JobFolder, status: int, result: Mapping[str, Any]) -> ModelRunError:
     said = result.get("error") or f"its process ended with {_status_text(status)}"
-    answered = len(result.get("inputs", ()))
-    where = (
-        f"at {session.spec.run.inputs_key}[{answered}]" if "ready_at_s" in result else "before it was ready"
-    )
+    where = _how_far(session.spec.run, result)
     tail = last_lines(folder.log)
     log = f"\n{_indented(tail)}" if tail else ""
     message = f"{session.shown_workload} failed in the {folder.path.name} run {where}: {said}{log}"
@@ -203,6 +201,15 @@ def _failure(session: Session, folder: JobFolder, status: int, result: Mapping[s
         masked(message, session.secrets),
         hint="run it by itself first: it fails without glowplug's caches too, or tell us",
     )
+
+
+def _how_far(run: RunSpec, result: Mapping[str, Any]) -> str:
+    if "ready_at_s" not in result:
+        return "before it was ready"
+    answered = len(result.get("inputs", ()))
+    if answered < len(run.inputs):
+        return f"at {run.inputs_key}[{answered}]"
+    return f"after all {run.inputs_key} were answered once"
 
 
 def _status_text(status: int) -> str:

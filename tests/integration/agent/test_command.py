@@ -242,6 +242,10 @@ def react(handler, body):
         "def react(handler, body): return 500, {'detail': 'no such shape'}",
         'the server answered 500 to POST /run where 2xx was expected: {"detail": "no such shape"}',
     ),
+    "failure beside 200": (
+        "def react(handler, body): return 200, {'status': 'failed', 'error': 'no such shape'}",
+        'the server answered POST /run with a failure: {"status": "failed", "error": "no such shape"}',
+    ),
     "failed setup": (
         "Handler.do_GET = lambda self: self.answer(200, {'status': 'SETUP_FAILED'})",
         "the server says that its setup failed (URL)",
@@ -262,6 +266,8 @@ def test_another_status_may_be_what_is_wanted(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     assert Run(tmp_path / "a", code, [{**ASK, "status": 418}]).result["complete"]
+    code = "def react(handler, body): return 200, {'status': 'failed'}"
+    assert Run(tmp_path / "a", code, [{**ASK, "status": 200}]).result["complete"]
     error = Run(tmp_path / "b", requests=[{**ASK, "status": 418}]).error
     assert error.startswith("the server answered 200 to POST /run where 418 was expected")
 
