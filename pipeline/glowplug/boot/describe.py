@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from glowplug.boot.fetch import read_config
-from glowplug.boot.linked import by_digest_or_tag, find_links, options_for
+from glowplug.boot.linked import by_tag_or_digest, find_links, options_for
 from glowplug.boot.resolve import NotAnArtifactError, Resolution, read_candidates
 from glowplug.core.artifact import ARCHITECTURES
 from glowplug.core.oci import Manifest, parse_manifest
@@ -58,7 +58,7 @@ def describe(reference: Reference, options: Options, note: Callable[[str], None]
     for cache in caches:
         note(f"{reference} is linked to {cache}")
         with open_source(cache.repository, options_for(cache, reference, options), note) as source:
-            described += by_digest_or_tag(partial(_describe, source), cache)
+            described += by_tag_or_digest(partial(_describe, source), cache)
     return tuple(described)
 
 

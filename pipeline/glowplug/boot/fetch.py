@@ -110,7 +110,7 @@ def open_artifact(
             chosen = choose_artifact(source, reference, host)
         except NotAnArtifactError as error:
             # Few need it.
-            from glowplug.boot.linked import by_digest_or_tag, linked_cache, options_for  # noqa: PLC0415
+            from glowplug.boot.linked import by_tag_or_digest, linked_cache, options_for  # noqa: PLC0415
 
             cache = linked_cache(source, reference, error.document, host)
             if cache is None:
@@ -118,7 +118,7 @@ def open_artifact(
             note(f"{reference} is linked to {cache}")
             linked = access._replace(registry=options_for(cache, reference, access.registry))
             source = stack.enter_context(open_repository(cache.repository, linked, note))
-            chosen = by_digest_or_tag(lambda wanted: choose_artifact(source, wanted, host), cache)
+            chosen = by_tag_or_digest(lambda wanted: choose_artifact(source, wanted, host), cache)
         yield source, chosen
 
 

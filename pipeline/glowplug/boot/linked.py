@@ -12,7 +12,7 @@ from glowplug.core.link import LINK_TYPE, Link, read_links
 from glowplug.core.oci import Descriptor, Document
 from glowplug.core.reference import Reference, RegistryRepository
 from glowplug.core.target import Target
-from glowplug.errors import NotFoundError
+from glowplug.errors import NoCompatibleTargetError, NotFoundError
 from glowplug.registry.image import image_manifest
 from glowplug.registry.options import Options
 from glowplug.registry.referrers import find_referrers
@@ -67,17 +67,17 @@ def options_for(cache: Reference, image: Reference, options: Options) -> Options
     return options if _host(cache) == _host(image) else options._replace(login_variables=False)
 
 
-def by_digest_or_tag(read: Callable[[Reference], T], cache: Reference) -> T:
-    """Read a linked cache as it was when it was linked, or what has its tag now.
+def by_tag_or_digest(read: Callable[[Reference], T], cache: Reference) -> T:
+    """Read what a linked cache's tag stands for now, which servers' updates move on, or else the cache as it was linked.
 
-    A server's update moves the tag, and the registry may collect what it pointed to before.
+    A tag that is gone, or that another build of the version has taken for another torch, leaves what the image was linked to.
     """
-    try:
+    if cache.tag is None:
         return read(cache)
-    except NotFoundError:
-        if cache.tag is None:
-            raise
+    try:
         return read(cache._replace(digest=None))
+    except (NotFoundError, NoCompatibleTargetError):
+        return read(cache)
 
 
 def _host(reference: Reference) -> str:

@@ -80,7 +80,7 @@ def test_an_image_stands_for_the_cache_that_was_made_in_it(model, tmp_path):
     fetched, said = fetch_to(tmp_path / "place", model.reference)
     assert fetched.digest == model.sealed.document.digest
     # Where updates of what was fetched go.
-    assert fetched.reference == model.artifact
+    assert fetched.reference == model.artifact._replace(digest=None)
     assert (tmp_path / "place" / "inductor").is_dir()
     assert f"{model.reference} is linked to {model.artifact}" in said
 
@@ -111,9 +111,21 @@ def test_another_architecture_has_links_of_its_own(model, tmp_path):
         fetch_to(tmp_path / "place", model.reference, H100._replace(machine="aarch64"))
 
 
-def test_what_was_linked_may_be_gone_and_its_tag_lead_on(model, tmp_path):
-    stale = model.artifact._replace(digest="sha256:" + "0" * 64)
-    found = link_to(stale, model.sealed.manifest.annotations)
+def test_a_tag_leads_on_to_what_servers_added(model, tmp_path):
+    linked = model.artifact._replace(digest="sha256:" + "0" * 64)
+    found = link_to(linked, model.sealed.manifest.annotations)
+    with open_sink_without_extras(model.reference.repository) as sink:
+        attach_link(sink, model.documents["amd64"].descriptor(), found)
+    assert fetch_to(tmp_path / "place", model.reference)[0].digest == model.sealed.document.digest
+
+
+@pytest.mark.parametrize("tag", ["gone", "of-another-torch"])
+def test_what_was_linked_is_found_when_its_tag_leads_elsewhere(model, tmp_path, tag):
+    (tmp_path / "other").mkdir()
+    other = make_sealed(make_session(tmp_path / "other", H100._replace(torch="2.12.0")))
+    with open_sink_without_extras(model.artifact.repository) as sink:
+        publish(sink, other, "of-another-torch")
+    found = link_to(model.artifact._replace(tag=tag), model.sealed.manifest.annotations)
     with open_sink_without_extras(model.reference.repository) as sink:
         attach_link(sink, model.documents["amd64"].descriptor(), found)
     assert fetch_to(tmp_path / "place", model.reference)[0].digest == model.sealed.document.digest
