@@ -193,6 +193,18 @@ HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
     assert Run(tmp_path, serve=serve, ready={"log": "listening", "timeout_s": 30}).result["complete"]
 
 
+def test_a_file_beside_the_job_is_sent(tmp_path):
+    code = """
+def react(handler, body):
+    return 200, {"type": handler.headers["Content-Type"].partition(";")[0], "has": "a cat" in body}
+"""
+    (tmp_path / "uploads").mkdir()
+    (tmp_path / "uploads" / "sha256-abc").write_bytes(b"a cat")
+    files = {"image": {"path": "x/cat.png", "digest": "sha256:abc"}}
+    run = Run(tmp_path, code, [{"method": "POST", "path": "/", "files": files}])
+    assert (run.answer()["output.type"], run.answer()["output.has"]) == (["multipart/form-data"], [True])
+
+
 def test_a_secret_goes_into_a_header_and_nowhere_else(tmp_path):
     code = """
 def react(handler, body):
