@@ -10,6 +10,9 @@ TORCH  ?= torch==2.13.0
 OLDEST := import sys, torch; sys.exit(tuple(map(int, torch.__version__.split(".")[:2])) < (2, 7))
 HAVE   := $(shell $(PYTHON) -c '$(OLDEST)' 2>/dev/null && echo yes)
 
+# Tests wait more than they compute, and a compiler takes memory.
+WORKERS ?= $(shell cores=$$(nproc); echo $$((cores < 4 ? cores + 1 : 4)))
+
 .PHONY: demo test bench-boot lint format clean
 
 demo: $(VENV)/.installed
@@ -17,7 +20,7 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.installed
 	@bash tests/system-packages.sh
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
 # What a start costs, against other tools (benchmarks/README.md). BENCH=--large adds a cache of 3 GB.
 bench-boot: $(VENV)/.installed

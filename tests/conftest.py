@@ -31,3 +31,15 @@ def private_registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Regis
     service.start()
     yield service
     service.stop()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests of one folder of ``integration`` in one process, where tests run in several.
+
+    They share a registry, an engine, built artifacts. A module that shares nothing names a group of its own.
+    """
+    integration = Path(__file__).parent / "integration"
+    for item in items:
+        if item.path.is_relative_to(integration) and item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.path.relative_to(integration).parts[0]))

@@ -68,7 +68,11 @@ def _modules(package: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _documents(distribution: str) -> Iterator[tuple[str, bytes]]:
-    for file in metadata.distribution(distribution).files or ():
+    try:
+        files = metadata.distribution(distribution).files or ()
+    except metadata.PackageNotFoundError:  # a checkout that is not installed
+        return
+    for file in files:
         folder, _, rest = file.as_posix().partition("/")
         if folder.endswith(".dist-info") and (rest == "METADATA" or rest.startswith("licenses/")):
             yield file.as_posix(), file.read_binary()

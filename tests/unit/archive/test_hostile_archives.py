@@ -21,6 +21,7 @@ from unit.archive.tars import Item, arriving, file, folder, in_chunks, layer, li
 
 LONG = "glowplug/" + "n" * 120
 GOOD = tar(file("glowplug/record.json"))
+PACKED = gzip.compress(GOOD, mtime=0)
 TINY = Limits(
     entries=4,
     total_bytes=100_000,
@@ -232,12 +233,12 @@ def test_a_path_in_two_layers(tmp_path: Path, second: Item) -> None:
 @pytest.mark.parametrize(
     ("blob", "match"),
     [
-        (gzip.compress(GOOD)[:-1], "gzip"),
-        (gzip.compress(GOOD)[:40], "gzip"),
-        (gzip.compress(GOOD)[:-8] + b"\0" * 8, "gzip"),
-        (gzip.compress(GOOD) + b"trailing garbage", "gzip"),
-        (gzip.compress(GOOD) + bytes(100), "gzip"),
-        (gzip.compress(GOOD) + gzip.compress(b"x"), "goes on"),
+        (PACKED[:-1], "gzip"),
+        (PACKED[:40], "gzip"),
+        (PACKED[:-8] + b"\0" * 8, "gzip"),
+        (PACKED + b"trailing garbage", "gzip"),
+        (PACKED + bytes(100), "gzip"),
+        (PACKED + gzip.compress(b"x", mtime=0), "goes on"),
         (GOOD, "gzip"),
         (zlib.compress(GOOD), "gzip"),
         (b"", "gzip"),

@@ -137,7 +137,9 @@ def test_version_sources(version, source):
 MISSING_MODEL = "model is missing; write model: {name: flux-schnell, version: v3}"
 MISSING_RUN = "run is missing; write run: {python: mymodel:warm} or run: {cog: .}"
 MISSING_ARTIFACT = "artifact is missing; write ghcr.io/acme/flux-cache or oci:./build/cache"
-ONE_SOURCE = "model.version: must name one source: {git: describe}, {git: commit}, {file: PATH} or {image: digest}"
+ONE_SOURCE = (
+    "model.version: must name one source: {git: describe}, {git: commit}, {file: PATH} or {image: digest}"
+)
 EMPTY = "is empty; write a value, or leave the key out"
 
 
