@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from threading import Lock
 from typing import IO, NamedTuple
 
+from glowplug.boot.receipt import Receipt
 from glowplug.boot.store import Store
 from glowplug.core.oci import INDEX_TYPE, MANIFEST_TYPE, Descriptor, Document, decode
-from glowplug.core.reference import LayoutRepository, Repository, is_digest
+from glowplug.core.reference import LayoutRepository, Reference, RegistryRepository, Repository, is_digest
 from glowplug.errors import UnavailableError
 from glowplug.registry.options import DEFAULT, Options
 from glowplug.registry.source import Source, ignore, open_source
@@ -39,9 +41,8 @@ def open_repository(repository: Repository, access: Access, note: Callable[[str]
         UnavailableError: offline, and there is no store to do without the network.
         UsageError: the store is no folder.
     """
-    is_local = isinstance(repository, LayoutRepository)
-    if is_local or access.store is None:
-        if access.offline and not is_local:
+    if isinstance(repository, LayoutRepository) or access.store is None:
+        if access.offline and not isinstance(repository, LayoutRepository):
             raise UnavailableError(
                 f"{repository} cannot be read offline without a store",
                 hint="set GLOWPLUG_STORE to the node's store",
@@ -52,11 +53,11 @@ def open_repository(repository: Repository, access: Access, note: Callable[[str]
     writable = access.store.prepare()
     with ExitStack() as opened:
 
-        def remote() -> Source:
-            return opened.enter_context(open_source(repository, access.registry, note))
+        def remote(supplied: Callable[[str, str], None]) -> Source:
+            return opened.enter_context(open_source(repository, access.registry, note, supplied))
 
         yield StoredSource(repository, access, remote, note=note, writable=writable)
-    if writable:
+    if writable and not access.offline:  # what goes could not be fetched again
         access.store.collect()
 
 
@@ -68,9 +69,9 @@ class StoredSource:
 
     def __init__(
         self,
-        repository: Repository,
+        repository: RegistryRepository,
         access: Access,
-        remote: Callable[[], Source],
+        remote: Callable[[Callable[[str, str], None]], Source],
         *,
         note: Callable[[str], None],
         writable: bool,
@@ -82,6 +83,9 @@ class StoredSource:
         self._open_remote = remote
         self._opened_remote: Source | None = None
         self._opening = Lock()
+        self._suppliers: dict[str, str] = {}
+        # One line each, so that threads need no lock.
+        self._copied: list[tuple[str, int]] = []
         self._note = note
         self._writable = writable
 
@@ -108,15 +112,15 @@ class StoredSource:
         self, descriptor: Descriptor, file: IO[bytes], on_bytes: Callable[[int], None] = ignore
     ) -> None:
         """See ``Source.copy_blob``."""
-        if self._store.copy_blob(descriptor, file, on_bytes):
+        if self._copy_stored(descriptor, file, on_bytes):
             return
         self._require_online(descriptor.digest)
         if not self._writable:
-            self._remote.copy_blob(descriptor, file, on_bytes)
+            self._download(descriptor, file, on_bytes)
             return
         with self._store.single_flight(descriptor.digest):
-            if not self._store.copy_blob(descriptor, file, on_bytes):
-                self._remote.copy_blob(descriptor, file, on_bytes)
+            if not self._copy_stored(descriptor, file, on_bytes):
+                self._download(descriptor, file, on_bytes)
                 self._keep_blob(descriptor.digest, file)
 
     def tags(self) -> list[str]:
@@ -128,10 +132,29 @@ class StoredSource:
         """See ``Source.referrers``. Offline there is only what a tag once meant."""
         return None if self._offline else self._remote.referrers(subject, artifact_type)
 
+    def file_receipt(self, reference: Reference, digest: str, target: str) -> None:
+        """Write down that an artifact was put in place, and where its blobs came from."""
+        if self._writable:
+            bytes_from: dict[str, int] = {}
+            for supplier, size_bytes in self._copied:
+                bytes_from[supplier] = bytes_from.get(supplier, 0) + size_bytes
+            self._store.file_receipt(Receipt(str(reference), digest, target, bytes_from, time.time()))
+
+    def _copy_stored(self, descriptor: Descriptor, file: IO[bytes], on_bytes: Callable[[int], None]) -> bool:
+        is_here = self._store.copy_blob(descriptor, file, on_bytes)
+        if is_here:
+            self._copied.append(("store", descriptor.size_bytes))
+        return is_here
+
+    def _download(self, descriptor: Descriptor, file: IO[bytes], on_bytes: Callable[[int], None]) -> None:
+        self._remote.copy_blob(descriptor, file, on_bytes)
+        supplier = self._suppliers.get(descriptor.digest, self._repository.host)
+        self._copied.append((supplier, descriptor.size_bytes))
+
     @property
     def _remote(self) -> Source:
         with self._opening:
-            self._opened_remote = self._opened_remote or self._open_remote()
+            self._opened_remote = self._opened_remote or self._open_remote(self._suppliers.__setitem__)
             return self._opened_remote
 
     def _keep_blob(self, digest: str, file: IO[bytes]) -> None:
@@ -143,7 +166,7 @@ class StoredSource:
         return self._remote.resolve(selector)
 
     def _keep_document(self, document: Document) -> Document:
-        if self._writable:
+        if self._writable and self._store.read_document(document.digest) is None:
             self._keep(document.digest, [document.raw])
         return document
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from glowplug.archive.unpack import Layer, unpack
-from glowplug.boot.access import Access, open_repository
+from glowplug.boot.access import Access, StoredSource, open_repository
 from glowplug.boot.place import require_usable
 from glowplug.boot.resolve import NotAnArtifactError, Resolution, resolve
 from glowplug.caches.table import relocation
@@ -157,6 +157,8 @@ def put_in_place(source: Source, chosen: Chosen, path: Path, progress: Callable[
     # No diff_id is asked for: the builder's proof compared them, and equal compressed bytes are equal content.
     layers = (Layer(descriptor, copying(descriptor)) for descriptor in chosen.manifest.layers)
     summary = unpack(layers, path, relocation=relocation(path))
+    if isinstance(source, StoredSource):
+        source.file_receipt(chosen.reference, chosen.resolution.digest, chosen.record.target.gpu_type)
     return Fetched(
         chosen.reference,
         chosen.resolution.digest,

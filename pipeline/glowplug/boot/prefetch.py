@@ -15,7 +15,7 @@ from glowplug.boot.activate import activation
 from glowplug.boot.fetch import Chosen, open_artifact, put_in_place
 from glowplug.boot.place import place, require_usable
 from glowplug.boot.run import model_facts
-from glowplug.boot.store import STORE_VARIABLE, Store
+from glowplug.boot.store import STORE_VARIABLE, open_store
 from glowplug.core.record import START_FILE
 from glowplug.core.reference import parse_reference
 from glowplug.errors import GlowplugError, UsageError
@@ -91,8 +91,8 @@ def prefetch(
                 "prefetch was called after torch's compiler was imported",
                 hint="call it first, before importing torch",
             )
-        named = environ.get(STORE_VARIABLE)
-        access = Access(Options(timeout_s=timeout_s), Store(Path(named).absolute()) if named else None)
+        store = open_store(environ.get(STORE_VARIABLE), environ, console)
+        access = Access(Options(timeout_s=timeout_s), store)
         wanted = parse_reference(reference)
         host = model_facts(None, {}).target
         with place(Path(destination).absolute() if destination is not None else None, environ) as path:

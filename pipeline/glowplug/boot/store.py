@@ -7,6 +7,7 @@ folder of its own: no container's writes reach another one, and every byte is ve
 
     blobs/sha256/<hex>      manifests, indexes, configs and layers
     refs/<sha256>.json      {"reference", "digest"}, named by the reference
+    receipts/<time>-*.json  what was put in place here, when, and where it came from; for people
     locks/<two digits>      what downloads lock; blobs share them, so that their number is fixed
 """
 
@@ -20,34 +21,33 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from glowplug.boot.collection import PARTIAL, Limits, collect, read_limits
+from glowplug.boot.receipt import Receipt
 from glowplug.core.integrity import fill
 from glowplug.core.oci import Descriptor, digest_of
 from glowplug.core.reference import is_digest
 from glowplug.errors import IntegrityError, UsageError
+from glowplug.report.console import Console
 
 STORE_VARIABLE = "GLOWPLUG_STORE"
-# Room for some hundred versions of a large model's caches.
-MAX_BYTES = 20_000_000_000
 # Past this, waiting costs more than the bandwidth that it would save.
 LOCK_WAIT_S = 120.0
 _POLL_S = 0.05
 _CHUNK_BYTES = 1024 * 1024
-_PARTIAL = ".partial-"
-# A download that takes longer than this was not finished by anyone.
-_PARTIAL_AGE_S = 24 * 3600.0
+DEFAULT = Limits()
 
 
 class Store:
-    """One folder of blobs and refs. All methods may be called from several threads and processes at once."""
+    """One folder of blobs, refs and receipts. All methods may be called from several threads and processes at once."""
 
-    def __init__(self, root: Path, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, root: Path, limits: Limits = DEFAULT) -> None:
         self.root = root
-        self._max_bytes = max_bytes
+        self._limits = limits
 
     def prepare(self) -> bool:
         """Make the folders, and return whether the store can be written; a read-only one still serves.
@@ -56,7 +56,7 @@ class Store:
             UsageError: the place is no folder and cannot become one.
         """
         try:
-            for name in ("blobs/sha256", "refs", "locks"):
+            for name in ("blobs/sha256", "refs", "receipts", "locks"):
                 (self.root / name).mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError) as error:
             raise UsageError(
@@ -94,17 +94,20 @@ class Store:
             return False
         finally:
             os.close(stored)
-        with contextlib.suppress(OSError):
-            os.utime(path)  # when it was last used, for collection
+        _mark_used(path)
         return True
 
     def read_document(self, digest: str) -> bytes | None:
         """Return a manifest's or an index's bytes, if they are here and whole."""
+        path = self.blob(digest)
         try:
-            raw = self.blob(digest).read_bytes()
+            raw = path.read_bytes()
         except OSError:
             return None
-        return raw if digest_of(raw) == digest else None
+        if digest_of(raw) != digest:
+            return None
+        _mark_used(path)
+        return raw
 
     def add(self, digest: str, chunks: Iterable[bytes]) -> None:
         """Store a blob whose digest the caller has verified.
@@ -112,31 +115,19 @@ class Store:
         Raises:
             OSError: there is no room, or no right to write.
         """
-        path = self.blob(digest)
-        file, name = tempfile.mkstemp(prefix=_PARTIAL, dir=path.parent)
-        try:
-            with os.fdopen(file, "wb") as stream:
-                for chunk in chunks:
-                    stream.write(chunk)
-                stream.flush()
-                os.fsync(stream.fileno())
-                os.fchmod(stream.fileno(), 0o644)
-            os.rename(name, path)  # noqa: PTH104
-        except BaseException:
-            os.unlink(name)  # noqa: PTH108
-            raise
+        _write(self.blob(digest), chunks)
 
     def remember(self, reference: str, digest: str) -> None:
         """Write down what a tag points to, for when the registry cannot be asked; failing to is no harm."""
-        path = self._ref(reference)
-        try:
-            file, name = tempfile.mkstemp(prefix=_PARTIAL, dir=path.parent)
-            with os.fdopen(file, "w", encoding="utf-8") as stream:
-                json.dump({"reference": reference, "digest": digest}, stream)
-                os.fchmod(stream.fileno(), 0o644)
-            os.rename(name, path)  # noqa: PTH104
-        except OSError:
+        if self.recall(reference) == digest:
             return
+        with contextlib.suppress(OSError):
+            _write(self._ref(reference), [json.dumps({"reference": reference, "digest": digest}).encode()])
+
+    def file_receipt(self, receipt: Receipt) -> None:
+        """Write down that an artifact was put in place on this node; failing to is no harm."""
+        with contextlib.suppress(OSError):
+            _write(self.root / "receipts" / receipt.file_name(), [json.dumps(receipt.to_json()).encode()])
 
     def recall(self, reference: str) -> str | None:
         """Return the digest that a tag pointed to when it was last asked for."""
@@ -162,27 +153,18 @@ class Store:
             os.close(lock)
 
     def collect(self) -> int:
-        """Remove the blobs that were not used for longest, until the rest fits; return the bytes removed.
-
-        Who is reading a blob keeps it: an open file outlives its name.
-        """
-        blobs, total, removed = [], 0, 0
-        for item in os.scandir(self.root / "blobs" / "sha256"):
-            status = item.stat(follow_symlinks=False)
-            if item.name.startswith(_PARTIAL):
-                if time.time() - status.st_mtime > _PARTIAL_AGE_S:
-                    removed += _remove(item.path, status.st_size)
-                continue
-            blobs.append((status.st_mtime, status.st_size, item.path))
-            total += status.st_size
-        for _, size, path in sorted(blobs):
-            if total - removed <= self._max_bytes:
-                break
-            removed += _remove(path, size)
-        return removed
+        """Keep the store within its limits; return the bytes removed. Readers are not disturbed."""
+        return collect(self.root, self._limits)
 
     def _ref(self, reference: str) -> Path:
         return self.root / "refs" / f"{hashlib.sha256(reference.encode()).hexdigest()}.json"
+
+
+def open_store(
+    root: str | os.PathLike[str] | None, environ: Mapping[str, str], console: Console
+) -> Store | None:
+    """Return the store that was named, with the environment's limits; ``None`` when none was."""
+    return Store(Path(root).absolute(), read_limits(environ, console)) if root else None
 
 
 def _read(stored: int) -> Iterator[bytes]:
@@ -190,6 +172,27 @@ def _read(stored: int) -> Iterator[bytes]:
     with contextlib.suppress(OSError):
         while chunk := os.read(stored, _CHUNK_BYTES):
             yield chunk
+
+
+def _write(path: Path, chunks: Iterable[bytes]) -> None:
+    """Write a file that appears complete, on disk, and readable for everyone, or not at all."""
+    file, name = tempfile.mkstemp(prefix=PARTIAL, dir=path.parent)
+    try:
+        with os.fdopen(file, "wb") as stream:
+            for chunk in chunks:
+                stream.write(chunk)
+            stream.flush()
+            os.fsync(stream.fileno())
+            os.fchmod(stream.fileno(), 0o644)
+        os.rename(name, path)  # noqa: PTH104
+    except BaseException:
+        os.unlink(name)  # noqa: PTH108
+        raise
+
+
+def _mark_used(path: Path) -> None:
+    with contextlib.suppress(OSError):  # a read-only store, in which nothing is collected either
+        os.utime(path)
 
 
 def _wait_for(lock: int, wait_s: float) -> None:
@@ -203,11 +206,3 @@ def _wait_for(lock: int, wait_s: float) -> None:
             time.sleep(_POLL_S)
         else:
             return
-
-
-def _remove(path: str, size: int) -> int:
-    try:
-        os.unlink(path)  # noqa: PTH108
-    except OSError:
-        return 0
-    return size

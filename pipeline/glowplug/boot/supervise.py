@@ -11,12 +11,14 @@ from glowplug.boot.companion import Companion, Events
 from glowplug.boot.processes import orphans, reap_adopted, send, start
 from glowplug.boot.readiness import Readiness
 from glowplug.boot.server import Server
+from glowplug.boot.settings import Setting
 from glowplug.boot.signals import Signals
 from glowplug.boot.terminal import controlling_terminal
 from glowplug.report.console import Console
 
 # Kubernetes kills after 30 s. docker stop does after 10 s, unless it is told otherwise.
 DEFAULT_GRACE_S = 25.0
+_GRACE = Setting("GLOWPLUG_GRACE_S", DEFAULT_GRACE_S, "seconds")
 # SIGHUP is none of them: to many servers it means "read your configuration again".
 _STOPS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGQUIT})
 # How a process dies of a native library that is broken, or made for another CPU.
@@ -63,16 +65,7 @@ def should_start_cold(ending: Ending, readiness: Readiness, *, cache_was_active:
 
 def grace_period(environ: Mapping[str, str], console: Console) -> float:
     """Return the seconds between a request to stop and the end: ``GLOWPLUG_GRACE_S``, or the default."""
-    text = environ.get("GLOWPLUG_GRACE_S", "")
-    try:
-        grace_s = float(text or DEFAULT_GRACE_S)
-    except ValueError:
-        grace_s = -1.0
-    if 0 <= grace_s < float("inf"):
-        return grace_s
-    # No reason not to start a server.
-    console.warn(f"GLOWPLUG_GRACE_S is no number of seconds: {text}; using {DEFAULT_GRACE_S:g}")
-    return DEFAULT_GRACE_S
+    return _GRACE.read(environ, console)
 
 
 def supervise(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +13,11 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from glowplug.boot.access import Access
-from glowplug.boot.store import STORE_VARIABLE, Store
+from glowplug.boot.store import STORE_VARIABLE, open_store
 from glowplug.core.reference import Reference, parse_reference
 from glowplug.errors import GlowplugError, UsageError
 from glowplug.registry.options import Options
+from glowplug.report.console import Console
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -85,7 +87,7 @@ class AccessFlags(NamedTuple):
 
     def access(self) -> Access:
         """Return how the repository is to be reached."""
-        store = Store(self.store.absolute()) if self.store else None
+        store = open_store(self.store, os.environ, Console())
         return Access(make_registry_options(self.timeout_s, self.plain_http), store, self.offline)
 
 

@@ -77,9 +77,14 @@ def _parse_mirror(entry: str) -> Mirror:
 
 @contextmanager
 def open_mirrored(
-    origin: RegistrySource, environ: Mapping[str, str], note: Callable[[str], None]
+    origin: RegistrySource,
+    environ: Mapping[str, str],
+    note: Callable[[str], None],
+    supplied: Callable[[str, str], None],
 ) -> Iterator[Source]:
     """Put the mirrors that ``environ`` names for a registry before it; without any, it is used as it is.
+
+    See ``open_source`` for what the callbacks are told.
 
     Raises:
         UsageError: the list cannot be read.
@@ -98,7 +103,7 @@ def open_mirrored(
         ]
         for source in mirrors:
             stack.callback(source.close)
-        yield MirroredSource(mirrors, origin, note) if mirrors else origin
+        yield MirroredSource(mirrors, origin, note, supplied) if mirrors else origin
 
 
 def _options(options: Options, mirror: Mirror) -> Options:
@@ -117,11 +122,16 @@ class MirroredSource:
     """A ``Source`` that asks mirrors first; one that fails, in whatever way, is not asked again."""
 
     def __init__(
-        self, mirrors: Sequence[RegistrySource], origin: Source, note: Callable[[str], None]
+        self,
+        mirrors: Sequence[RegistrySource],
+        origin: Source,
+        note: Callable[[str], None],
+        supplied: Callable[[str, str], None],
     ) -> None:
         self._mirrors = list(mirrors)
         self._origin = origin
         self._note = note
+        self._supplied = supplied
         self._lock = threading.Lock()
 
     def resolve(self, selector: str) -> Document:
@@ -138,6 +148,7 @@ class MirroredSource:
         for mirror in tuple(self._mirrors):
             with self._leaving_out(mirror):
                 mirror.copy_blob(descriptor, file, on_bytes)
+                self._supplied(descriptor.digest, mirror.repository.host)
                 return
         self._origin.copy_blob(descriptor, file, on_bytes)
 

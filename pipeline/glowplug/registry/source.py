@@ -79,12 +79,15 @@ def read_blob(source: Source, descriptor: Descriptor) -> bytes:
     return file.getvalue()
 
 
-def _say_nothing(_text: str) -> None: ...
+def _say_nothing(*_: str) -> None: ...
 
 
 @contextmanager
 def open_source(
-    repository: Repository, options: Options = DEFAULT, note: Callable[[str], None] = _say_nothing
+    repository: Repository,
+    options: Options = DEFAULT,
+    note: Callable[[str], None] = _say_nothing,
+    supplied: Callable[[str, str], None] = _say_nothing,
 ) -> Iterator[Source]:
     """Open a repository for reading; the first request is what imports and touches the network.
 
@@ -92,6 +95,7 @@ def open_source(
         repository: which one.
         options: how patient and how strict to be.
         note: hears of each mirror that is left out, in one sentence.
+        supplied: told the digest of each blob that a mirror has supplied, and the mirror's host.
 
     Raises:
         UsageError: ``GLOWPLUG_MIRRORS`` cannot be read.
@@ -106,6 +110,6 @@ def open_source(
 
     with (
         contextlib.closing(RegistrySource(repository, options)) as origin,
-        open_mirrored(origin, os.environ, note) as source,
+        open_mirrored(origin, os.environ, note, supplied) as source,
     ):
         yield source

@@ -1,6 +1,7 @@
 """The node's store before a real registry: what goes over the network, and what does not."""
 
 import io
+import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from glowplug.boot import access as access_module
 from glowplug.boot.access import Access, open_repository
+from glowplug.boot.collection import Limits
 from glowplug.boot.fetch import fetch
 from glowplug.boot.store import Store
 from glowplug.core.reference import Reference
@@ -80,6 +82,51 @@ def contents(folder, below):
     return {
         path.relative_to(folder): path.read_bytes() for path in (folder / below).rglob("*") if path.is_file()
     }
+
+
+def receipts_of(store):
+    return [json.loads(path.read_bytes()) for path in sorted((store.root / "receipts").iterdir())]
+
+
+def test_a_receipt_says_where_an_artifact_came_from(artifact, store, tmp_path):
+    reference, _, sealed = artifact
+    blobs = {descriptor.digest: descriptor for descriptor, _ in sealed.blobs}
+    total = sum(descriptor.size_bytes for descriptor in blobs.values())
+    fetch_to(tmp_path / "one", reference, Access(store=store))
+    (first,) = receipts_of(store)
+    assert first["bytes_from"] == {reference.repository.host: total}
+    assert (first["reference"], first["digest"]) == (str(reference), sealed.document.digest)
+    fetch_to(tmp_path / "two", reference, Access(store=store))
+    assert {"store": total} in [receipt["bytes_from"] for receipt in receipts_of(store)]
+
+
+def test_a_receipt_names_the_mirror(artifact, store, registry, tmp_path, monkeypatch):
+    reference, _, _ = artifact
+    mirror = registry.host.replace("127.0.0.1", "localhost")
+    monkeypatch.setenv("GLOWPLUG_MIRRORS", mirror)
+    fetch_to(tmp_path / "one", reference, Access(store=store))
+    (receipt,) = receipts_of(store)
+    assert list(receipt["bytes_from"]) == [mirror]
+
+
+def test_offline_nothing_is_collected(artifact, store, tmp_path):
+    """It could not be fetched again."""
+    reference, _, _ = artifact
+    fetch_to(tmp_path / "one", reference, Access(store=store))
+    full = Store(store.root, Limits(max_bytes=0, max_age_s=0))
+    for number in range(2):
+        fetch_to(tmp_path / f"offline-{number}", reference, Access(store=full, offline=True))
+    fetch_to(tmp_path / "online", reference, Access(store=full))
+    assert list((store.root / "blobs" / "sha256").iterdir()) == list((store.root / "refs").iterdir()) == []
+
+
+def test_a_warm_start_writes_nothing_again(artifact, store, tmp_path):
+    reference, _, _ = artifact
+    fetch_to(tmp_path / "one", reference, Access(store=store))
+    before = {path: path.stat().st_ino for path in store.root.rglob("*") if "receipts" not in path.parts}
+    fetch_to(tmp_path / "two", reference, Access(store=store))
+    after = {path: path.stat().st_ino for path in store.root.rglob("*") if "receipts" not in path.parts}
+    assert before == after
 
 
 def test_a_pinned_digest_asks_for_nothing(artifact, store, requests, tmp_path):
