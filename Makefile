@@ -13,7 +13,7 @@ HAVE   := $(shell $(PYTHON) -c '$(OLDEST)' 2>/dev/null && echo yes)
 # Tests wait more than they compute, and a compiler takes memory.
 WORKERS ?= $(shell cores=$$(nproc); echo $$((cores < 4 ? cores + 1 : 4)))
 
-.PHONY: demo test bench-boot lint format clean
+.PHONY: demo test bench-boot pyz lint format clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/python examples/demo.py
@@ -26,6 +26,11 @@ test: $(VENV)/.installed
 bench-boot: $(VENV)/.installed
 	@bash tests/system-packages.sh
 	@PYTHONPATH=tests $(BIN)/python benchmarks/boot.py $(BENCH)
+
+# glowplug's run side in one file, and an image of it (docs/how-to/boot-in-docker.md).
+pyz: $(VENV)/.installed
+	@$(BIN)/python -m glowplug.build.zipapp dist
+	@ls -l dist/glowplug.pyz
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -43,4 +48,4 @@ $(VENV)/.installed: pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build
+	rm -rf $(VENV) build dist
