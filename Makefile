@@ -20,7 +20,7 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.installed
 	@bash tests/system-packages.sh
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+	$(BIN)/python -m pytest -n $(WORKERS) --no-loadscope-reorder
 
 # What a start costs, against other tools (benchmarks/README.md). BENCH=--large adds a cache of 3 GB.
 bench-boot: $(VENV)/.installed

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from integration.services import RegistryService
 
@@ -33,13 +35,21 @@ def private_registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Regis
     service.stop()
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of one folder of ``integration`` in one process, where tests run in several.
+# Modules of integration/e2e that build what no other one looks at.
+_ALONE = ("test_cog.py", "test_command.py", "test_private_registry.py", "test_update.py")
 
-    They share a registry, an engine, built artifacts. A module that shares nothing names a group of its own.
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """Where tests run in several processes, keep those of one folder of ``integration`` together.
+
+    They share a registry, an engine, built artifacts.
     """
-    integration = Path(__file__).parent / "integration"
-    for item in items:
-        if item.path.is_relative_to(integration) and item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.path.relative_to(integration).parts[0]))
+    return _ByFolder(config, log)
+
+
+class _ByFolder(LoadScopeScheduling):
+    def _split_scope(self, nodeid: str) -> str:
+        path = PurePath(nodeid.partition("::")[0])
+        if path.parts[1] == "integration" and path.name not in _ALONE:
+            return str(path.parent)
+        return str(path)

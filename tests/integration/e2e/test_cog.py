@@ -16,8 +16,6 @@ from integration.e2e.projects import Project, write_spec
 from integration.e2e.serving import serving
 from integration.services import free_port
 
-pytestmark = pytest.mark.xdist_group("e2e-cog")
-
 COG_YAML = """\
 build: {python_version: "3.11"}
 environment: ["INK=#"]

@@ -11,8 +11,6 @@ from integration.e2e.conftest import Built
 from integration.e2e.projects import Project, write_spec
 from integration.services import free_port
 
-pytestmark = pytest.mark.xdist_group("e2e-command")
-
 # One worker is forked and one is spawned, and they take requests in turn, so that two requests reach both.
 SERVER = """
 import json

@@ -14,8 +14,6 @@ from integration.e2e.repositories import copy
 from integration.e2e.serving import serving
 from integration.services import RegistryService, free_port
 
-pytestmark = pytest.mark.xdist_group("e2e-cog")
-
 COG_YAML = """\
 build: {python_version: "3.11"}
 predict: predict.py:Predictor
