@@ -330,6 +330,8 @@ if os.fork() == 0:
         orphan(start_new_session=True, env={})
         time.sleep(600)
     os._exit(0)
+while not (os.path.exists("pids") and os.path.getsize("pids")):
+    time.sleep(0.01)
 signal.signal(signal.SIGINT, lambda *_: os._exit(0))
 """
     run = Run(tmp_path, code, stop={"signal": "SIGINT", "timeout_s": 10})
