@@ -15,16 +15,20 @@ from glowplug.report.console import Console
 
 
 @click.command()
-@click.option(
-    "-f", "--file", "spec_path", type=click.Path(path_type=Path), default="glowplug.yaml", show_default=True,
-    help="The spec.",
-)  # fmt: skip
+@options.spec_file
 @click.option("--version", help="The model's version, instead of the spec's. [env var: GLOWPLUG_VERSION]")
 @click.option("--artifact", help="The repository, instead of the spec's. [env var: GLOWPLUG_ARTIFACT]")
-@click.option("--rebuild", is_flag=True, help="Capture again, and publish if the keys changed.")
 @click.option(
-    "--allow-partial", is_flag=True, help="Publish although the proof fails, with the shortfall recorded."
+    "--rebuild",
+    is_flag=True,
+    envvar="GLOWPLUG_REBUILD",
+    show_envvar=True,
+    help="Capture again, and publish if the keys changed.",
 )
+@click.option(
+    "--allow-partial", is_flag=True, envvar="GLOWPLUG_ALLOW_PARTIAL", show_envvar=True,
+    help="Publish although the proof fails, with the shortfall recorded.",
+)  # fmt: skip
 @options.pretend_target
 @options.registry_options
 @options.as_json

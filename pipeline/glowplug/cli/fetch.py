@@ -20,7 +20,7 @@ from glowplug.report.console import Console
 @options.reference
 @click.option(
     "--dest", "destination", type=click.Path(path_type=Path), required=True,
-    help="Where to put it; must be empty or not exist.",
+    envvar="GLOWPLUG_DEST", show_envvar=True, help="Where to put it; must be empty or not exist.",
 )  # fmt: skip
 @options.interpreter
 @options.pretend_target

@@ -28,6 +28,18 @@ def _parse_reference(_context: click.Context, _parameter: click.Parameter, value
 
 reference = click.argument("reference", callback=_parse_reference)
 
+spec_file = click.option(
+    "-f",
+    "--file",
+    "spec_path",
+    type=click.Path(path_type=Path),
+    default="glowplug.yaml",
+    show_default=True,
+    envvar="GLOWPLUG_FILE",
+    show_envvar=True,
+    help="The spec.",
+)
+
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")
 
 
@@ -110,8 +122,11 @@ pretend_target = click.option(
     "--pretend-target",
     "pretend",
     multiple=True,
+    envvar="GLOWPLUG_PRETEND_TARGET",
+    show_envvar=True,
     metavar="FIELD=VALUE",
-    help="Take this machine for another one, to rehearse a GPU type that you do not have. Repeatable.",
+    help="Take this machine for another one, to rehearse a GPU type that you do not have. Repeatable; "
+    "in the variable, separated by spaces.",
 )
 
 interpreter = click.option(
