@@ -140,6 +140,10 @@ class _Tree:
                 self._links[name.lstrip("/")] = str(file.readlink())
             elif file.is_file():
                 self._files[name.lstrip("/")] = file
+        # For vector mathematics and OpenMP; links of the packages above lead there.
+        for name in ("libmvec.so.1", "libgomp.so.1"):
+            for file in Path("/usr/lib").glob(f"*-linux-gnu/{name}"):
+                self._files[str(file).lstrip("/")] = file
         headers = Path(sysconfig.get_paths()["include"])
         for file in _files_below(headers):
             self._files[str(file).lstrip("/")] = file
