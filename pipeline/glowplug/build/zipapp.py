@@ -68,10 +68,9 @@ def _modules(package: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _documents(distribution: str) -> Iterator[tuple[str, bytes]]:
-    try:
-        files = metadata.distribution(distribution).files or ()
-    except metadata.PackageNotFoundError:  # a checkout that is not installed
-        return
+    # Not what a checkout on the path has of itself (egg-info); one that is not installed has nothing.
+    found = metadata.Distribution.discover(name=distribution)
+    files = next((one.files or () for one in found if one.read_text("RECORD")), ())
     for file in files:
         folder, _, rest = file.as_posix().partition("/")
         if folder.endswith(".dist-info") and (rest == "METADATA" or rest.startswith("licenses/")):
